@@ -1,0 +1,78 @@
+# Two commands do everything on a fresh machine: `make run` and `make test`.
+# Needs Python 3.11 or newer with venv (Debian: python3-venv), and Node 20 with npm for the web packages.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench faults gen-check gen web package docs format locks clean
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+SEED ?=
+N ?=
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+run: $(VENV)/.runtime ## create the environment and start Lineloop; in a terminal, talk to it at once
+	@exec $(VENV)/bin/lineloop up --chat-in-terminal
+
+test: $(VENV)/.dev node_modules/.installed ## everything that decides whether a change may land (< 10 min)
+	@$(PY) tools/tally.py test
+
+check: $(VENV)/.dev node_modules/.installed ## format, lint, types, imports, generated files and the quick tests (< 60 s)
+	@$(PY) tools/tally.py check
+
+faults: $(VENV)/.dev ## kill -9 and other faults; SEED=… N=… repeat or widen the seeded histories
+	@LINELOOP_TEST_SEED="$(SEED)" LINELOOP_TEST_N="$(N)" $(PY) tools/tally.py faults blackbox
+
+docs: $(VENV)/.dev ## run the code of README and docs, and write the reference pages
+	@$(PY) tools/generate.py
+	@$(PY) tools/tally.py docs
+
+web: node_modules/.installed ## types and tests of the web packages
+	@$(PYTHON) tools/tally.py web-types web
+
+package: $(VENV)/.dev ## build the wheel and the source archive, then try the wheel in an empty environment
+	@$(PY) tools/tally.py packaging
+	@$(PY) -m build --no-isolation --outdir dist .
+
+bench: $(VENV)/.dev ## measure and write docs/benchmarks.md
+	@$(PY) -m benchmarks
+
+gen-check: $(VENV)/.dev ## do the generated files match spec/?
+	@$(PY) tools/tally.py generated
+
+gen: $(VENV)/.dev ## write what is generated from spec/
+	@$(PY) tools/generate.py
+
+format: $(VENV)/.dev ## put every Python file into shape
+	@$(VENV)/bin/ruff format . && $(VENV)/bin/ruff check --fix .
+
+locks: $(VENV)/.dev ## resolve requirements/*.in again into hash-pinned files (needs uv)
+	@for name in dev runtime build; do \
+	  uv pip compile --quiet --upgrade --generate-hashes --no-annotate --universal --python-version 3.11 \
+	    --no-emit-index-url $$( [ $$name = dev ] || echo "-c requirements/dev.txt" ) \
+	    requirements/$$name.in -o requirements/$$name.txt; done
+
+clean: ## remove the environments and caches
+	rm -rf $(VENV) node_modules web/packages/*/node_modules dist build .pytest_cache .ruff_cache .hypothesis
+
+$(VENV)/bin/python:
+	@if command -v uv >/dev/null; then uv venv --quiet --seed --python "$(PYTHON)" $(VENV); \
+	else "$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "Python could not create an environment. On Debian: apt-get install python3-venv" >&2; exit 1; }; fi
+
+# The package itself is installed in place, without looking anything up.
+$(VENV)/.runtime: requirements/runtime.txt requirements/build.txt pyproject.toml | $(VENV)/bin/python
+	@tools/install.sh $(VENV) requirements/build.txt requirements/runtime.txt
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
+	@tools/install.sh $(VENV) requirements/dev.txt
+	@touch $@ $(VENV)/.runtime
+
+node_modules/.installed: package.json package-lock.json
+	@command -v npm >/dev/null || { echo "npm is missing. Node 20 with npm is needed for the web packages." >&2; exit 1; }
+	@npm ci --silent
+	@touch $@

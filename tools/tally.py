@@ -1,0 +1,163 @@
+"""Runs the gates and the tests, two at a time, and ends with one line that tells how many tests ran.
+
+`python tools/tally.py check` or any names of PARTS. A gate passes or fails; a suite also counts its tests. The run
+fails when any part failed, or when a suite ran no test. Each part's output is printed as one piece when it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+LANES = 2
+PYTEST = [sys.executable, "-m", "pytest"]
+QUICK = ["tests/unit", "tests/machines", "tests/contract", "tests/interaction"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One command. `counts` says which report its tests are read from; `alone` gives it both lanes."""
+
+    command: list[str]
+    counts: Literal["nothing", "pytest", "vitest"] = "nothing"
+    alone: bool = False
+
+
+class Outcome(NamedTuple):
+    ok: bool
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+
+PARTS: dict[str, Part] = {
+    "types": Part([str(BIN / "pyright")]),
+    "format": Part([str(BIN / "ruff"), "format", "--check", "."]),
+    "lint": Part([str(BIN / "ruff"), "check", "."]),
+    "imports": Part([str(BIN / "lint-imports")]),
+    "generated": Part([sys.executable, "tools/generate.py", "--check"]),
+    "requirements": Part([sys.executable, "tools/check_requirements.py"]),
+    "web-types": Part(["npm", "run", "--silent", "typecheck"]),
+    "web": Part(["npx", "vitest", "run"], "vitest"),
+    "quick": Part([*PYTEST, "-n", "2", "-m", "not slow", *QUICK], "pytest", alone=True),
+    "slow": Part([*PYTEST, "-n", "2", "-m", "slow", *QUICK], "pytest", alone=True),
+    "faults": Part([*PYTEST, "tests/faults"], "pytest", alone=True),
+    "blackbox": Part([*PYTEST, "tests/blackbox"], "pytest", alone=True),
+    "docs": Part([*PYTEST, "tests/docs"], "pytest", alone=True),
+    "packaging": Part([*PYTEST, "tests/packaging"], "pytest", alone=True),
+}
+GATES = ["types", "format", "lint", "imports", "generated", "requirements", "web-types"]
+GROUPS: dict[str, list[str]] = {
+    "gates": GATES,
+    "check": [*GATES, "web", "quick"],
+    "test": [*GATES, "web", "quick", "slow", "faults", "blackbox", "docs", "packaging"],
+}
+
+
+@dataclass
+class Tally:
+    """What has run so far."""
+
+    outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
+
+    def failures(self) -> list[str]:
+        return [name for name, outcome in self.outcomes.items() if not outcome.ok]
+
+    def closing_line(self) -> str:
+        passed = sum(outcome.passed for outcome in self.outcomes.values())
+        failed = sum(outcome.failed for outcome in self.outcomes.values())
+        skipped = sum(outcome.skipped for outcome in self.outcomes.values())
+        return f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "")
+
+
+def pytest_counts(report: Path) -> tuple[int, int, int]:
+    """(passed, failed, skipped) of a JUnit report; zeros when the run wrote none."""
+    if not report.exists() or not report.stat().st_size:
+        return 0, 0, 0
+    suites = ET.parse(report).getroot().iter("testsuite")
+    total = failed = skipped = 0
+    for suite in suites:
+        total += int(suite.get("tests", 0))
+        failed += int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+        skipped += int(suite.get("skipped", 0))
+    return max(total - failed - skipped, 0), failed, skipped
+
+
+def vitest_counts(report: Path) -> tuple[int, int, int]:
+    """(passed, failed, skipped) of vitest's JSON report; zeros when the run wrote none."""
+    if not report.exists() or not report.stat().st_size:
+        return 0, 0, 0
+    numbers = json.loads(report.read_text(encoding="utf-8"))
+    skipped = numbers["numPendingTests"] + numbers.get("numTodoTests", 0)
+    return numbers["numPassedTests"], numbers["numFailedTests"], skipped
+
+
+def run(name: str, part: Part) -> Outcome:
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report"
+        extra = {
+            "nothing": [],
+            "pytest": [f"--junitxml={report}"],
+            "vitest": ["--reporter=default", "--reporter=json", f"--outputFile.json={report}"],
+        }[part.counts]
+        ended = subprocess.run(
+            [*part.command, *extra],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        counts = {"nothing": lambda _: (0, 0, 0), "pytest": pytest_counts, "vitest": vitest_counts}[part.counts]
+        passed, failed, skipped = counts(report)
+    ran_none = part.counts != "nothing" and passed + failed == 0
+    ok = ended.returncode == 0 and not failed and not ran_none
+    verdict = "ok" if ok else "ran no test" if ran_none and ended.returncode in (0, 5) else "FAILED"
+    told = f", {passed + failed} tests" if part.counts != "nothing" else ""
+    text = ended.stdout.decode(errors="replace").rstrip()
+    print(f"── {name}: {verdict}{told} ({time.monotonic() - begun:.1f} s)", flush=True)
+    if text and (not ok or part.counts != "nothing"):
+        print(text, flush=True)
+    return Outcome(ok, passed, failed, skipped)
+
+
+def chosen(names: list[str]) -> list[str]:
+    """Part names for group and part names, in order, each once. Raises SystemExit for an unknown one."""
+    parts: list[str] = []
+    for name in names or ["check"]:
+        if name not in GROUPS and name not in PARTS:
+            raise SystemExit(f"no part {name!r}; there are {', '.join([*GROUPS, *PARTS])}")
+        parts += [part for part in GROUPS.get(name, [name]) if part not in parts]
+    return parts
+
+
+def main(names: list[str]) -> int:
+    parts, begun = chosen(names), time.monotonic()
+    tally = Tally()
+    beside = [name for name in parts if not PARTS[name].alone]
+    with ThreadPoolExecutor(LANES) as lanes:
+        for name, outcome in zip(beside, lanes.map(lambda name: run(name, PARTS[name]), beside), strict=True):
+            tally.outcomes[name] = outcome
+    for name in parts:
+        if PARTS[name].alone:
+            tally.outcomes[name] = run(name, PARTS[name])
+    if tally.failures():
+        print(f"failed: {', '.join(tally.failures())}")
+    print(f"{len(parts)} parts in {time.monotonic() - begun:.0f} s")
+    print(tally.closing_line(), flush=True)
+    return 1 if tally.failures() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
