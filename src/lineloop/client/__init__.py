@@ -1,0 +1,1 @@
+"""The client: verbs and handles for operators, devices and tools, over a link, HTTP or in process."""

@@ -1,0 +1,56 @@
+"""When a call is tried again: three times at most, with the same identity, and never for lack of capacity.
+
+Decides which errors leave an outcome that a repetition may settle. Leaves to the verbs that what they repeat is
+idempotent: the same key, the same sequence number, the same position (spec/protocol.md §9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+from lineloop.kit.backoff import Backoff
+from lineloop.kit.clock import Clock
+from lineloop.protocol.error_codes import ErrorCode
+from lineloop.protocol.errors import LoopError
+
+T = TypeVar("T")
+
+# Retryable errors that are answers (a full harness, a lost lease, a stale revision) are for the caller to
+# decide about; repeating the same request at once cannot help.
+TRANSIENT = frozenset(
+    {ErrorCode.CONNECTION_LOST, ErrorCode.STORAGE_UNAVAILABLE, ErrorCode.OVERLOADED, ErrorCode.INTERNAL}
+)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same request may be repeated by itself: the outcome is unknown or nothing was stored."""
+    return isinstance(error, LoopError) and error.code in TRANSIENT
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """At most `attempts` tries, pausing in between through the clock."""
+
+    clock: Clock
+    backoff: Backoff
+    attempts: int = 3
+
+    @classmethod
+    def usual(cls, clock: Clock, random: Random | None = None) -> Retry:
+        """Three attempts, 50 ms and 200 ms apart, with jitter."""
+        return cls(clock, Backoff(0.05, 4.0, 2.0, 0.2, random or Random()))
+
+    async def run(self, call: Callable[[], Awaitable[T]]) -> T:
+        """The first answer. Raises the last error when all attempts failed, any other error at once."""
+        attempt = 0
+        while True:
+            try:
+                return await call()
+            except LoopError as error:
+                attempt += 1
+                if attempt >= self.attempts or not is_transient(error):
+                    raise
+            await self.clock.sleep(self.backoff.delay(attempt - 1))

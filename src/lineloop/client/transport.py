@@ -1,0 +1,95 @@
+"""What a connection to a server must be able to do, so that verbs do not care how it is made.
+
+Decides the shape of an answer and of a link connection. Leaves to the transports (http, in process) how bytes
+travel, and to the verbs which path means what (spec/protocol.md §8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from httpx_sse import ServerSentEvent
+
+from lineloop.protocol.error_codes import ERRORS
+from lineloop.protocol.errors import ConnectionLost, LoopError, Overloaded, StorageUnavailable
+
+Params = Mapping[str, str | int | bool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A successful answer: HTTP status (200 to 299) and the decoded JSON body, None when it is empty."""
+
+    status: int
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class LinkConnection(Protocol):
+    """One open link. The client's hello is already sent; the first frame received is the server's hello."""
+
+    async def send(self, frame: dict[str, Any]) -> None:
+        """Send one frame. Raises ConnectionLost; whether the frame arrived is then unknown."""
+        ...
+
+    async def receive(self) -> dict[str, Any]:
+        """The next frame. Raises ConnectionLost when the connection has ended."""
+        ...
+
+    async def close(self) -> None:
+        """End the connection; a waiting `receive` raises ConnectionLost. Repeating it is harmless."""
+        ...
+
+
+class Transport(Protocol):
+    """A way to reach a server with one identity."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: Any = None,
+        params: Params | None = None,
+        timeout_seconds: float = 30.0,
+    ) -> Response:
+        """One short call. Raises the typed LoopError of the answer, or ConnectionLost when there is none."""
+        ...
+
+    def events(
+        self, path: str, *, params: Params | None = None, last_event_id: str | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[ServerSentEvent]]:
+        """An SSE stream. Entering raises the LoopError of a refusal; a break raises ConnectionLost."""
+        ...
+
+    def lines(
+        self, path: str, *, params: Params | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[str]]:
+        """A stream of text lines (watches). Raises as `events` does."""
+        ...
+
+    async def open_link(self) -> LinkConnection:
+        """A new link connection. Raises ConnectionLost, or the LoopError of a refusal."""
+        ...
+
+    async def close(self) -> None:
+        """Give all connections back."""
+        ...
+
+
+def error_of_answer(status: int, body: Any) -> LoopError:
+    """The typed error of a refused call; an answer that is no problem document (a proxy's) goes by its status."""
+    if isinstance(body, dict) and body.get("code") in ERRORS:
+        return LoopError.from_problem(body)
+    if status == 429:
+        return Overloaded("the server asks to slow down")
+    if status in (502, 504):
+        return ConnectionLost(f"a proxy answered {status}; whether the server got the call is unknown")
+    if status == 503:
+        return StorageUnavailable("the server is not available")
+    if isinstance(body, dict) and "code" in body:
+        return LoopError.from_problem(body)
+    return LoopError(f"the server answered {status} without a code")
