@@ -1,0 +1,262 @@
+"""A SQLite file for one machine: one writer, group commit, snapshot reads (design decision 3).
+
+This module puts the writer, the readers and the checkpoints together and speaks asyncio; what shares a
+transaction and what a failure undoes is decided in `writer`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import structlog
+
+from lineloop.kit.checkpoints import Checkpoints
+from lineloop.kit.clock import Clock
+from lineloop.kit.faults import Faults
+from lineloop.kit.filesystem import NetworkFilesystem, refuse_network_filesystem
+from lineloop.kit.readers import Readers, resolve
+from lineloop.kit.storage_errors import (
+    DatabaseBusyElsewhere,
+    DatabaseCorrupt,
+    DatabaseError,
+    DatabaseOutcomeUnknown,
+    DatabaseUnavailable,
+    QueueFull,
+    TransactionEnded,
+    primary_code,
+    storage_failure,
+)
+from lineloop.kit.transaction import Tx
+from lineloop.kit.writer import AFTER_COMMIT, BEFORE_COMMIT, Job, Writer
+
+__all__ = [
+    "DATABASE_FAULT_SITES",
+    "Database",
+    "DatabaseBusyElsewhere",
+    "DatabaseCorrupt",
+    "DatabaseError",
+    "DatabaseOutcomeUnknown",
+    "DatabaseUnavailable",
+    "NetworkFilesystem",
+    "QueueFull",
+    "TransactionEnded",
+    "Tx",
+]
+
+T = TypeVar("T")
+
+DATABASE_FAULT_SITES = (BEFORE_COMMIT, AFTER_COMMIT)
+
+_BUSY_TIMEOUT_SECONDS = 5.0
+_CHECKPOINT_PAGES = 2000
+_CACHED_STATEMENTS = 1024
+
+_log = structlog.get_logger(__name__)
+
+
+class Database:
+    """An open database file. Make one with `await Database.open(…)`, on the loop that will use it.
+
+    A job is a sync function `(tx) -> answer` of SQL and decisions: re-runnable, at most 5 ms, no I/O of its
+    own. A job with a `label` reaches the fault sites `<label>.before_commit` and `<label>.after_commit` by
+    itself, when `faults` knows them: RAISE before undoes the job; after the commit RAISE and LOST_ACK lose
+    the answer, DUPLICATE runs the job a second time.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        faults: Faults,
+        on_fatal: Callable[[BaseException], None] | None,
+        readers: int,
+        queue_limit: int,
+    ) -> None:
+        self.path = path
+        self._loop = loop
+        self._on_fatal = on_fatal
+        self._queue_limit = queue_limit
+        self._closed = False
+        self._waiting = 0
+        self._reading = 0
+        self._fatal: DatabaseError | None = None
+        self._checkpoints = Checkpoints(lambda: _connect_writer(path), _CHECKPOINT_PAGES)
+        self._writer = Writer(
+            lambda: _connect_writer(path), self._from_writer, self._checkpoints.written, faults
+        )
+        self._readers = Readers(lambda: _connect_reader(path), self._from_reader, readers)
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        *,
+        clock: Clock,  # noqa: ARG003 (part of the port: a server-side database measures lock waits by it)
+        faults: Faults | None = None,
+        on_fatal: Callable[[BaseException], None] | None = None,
+        readers: int = 2,
+        queue_limit: int = 10_000,
+    ) -> Database:
+        """Open or create the file.
+
+        `on_fatal` is called on the loop when the process must stop. Raises NetworkFilesystem,
+        DatabaseCorrupt, DatabaseBusyElsewhere, DatabaseUnavailable.
+        """
+        refuse_network_filesystem(path)
+        database = cls(
+            path,
+            loop=asyncio.get_running_loop(),
+            faults=faults or Faults.none(),
+            on_fatal=on_fatal,
+            readers=readers,
+            queue_limit=queue_limit,
+        )
+        try:
+            await asyncio.to_thread(database._writer.open)
+        except sqlite3.Error as error:
+            busy = primary_code(error) == sqlite3.SQLITE_BUSY
+            failure = DatabaseBusyElsewhere(str(error)) if busy else storage_failure(error)
+            raise failure or DatabaseUnavailable(str(error)) from error
+        database._checkpoints.open()
+        database._readers.open()
+        return database
+
+    async def write(self, job: Callable[[Tx], T], *, label: str = "") -> T:
+        """Run `job` in a transaction; returns once its writes are durable.
+
+        Raises what the job raised (then none of its writes are kept), QueueFull, DatabaseUnavailable,
+        DatabaseBusyElsewhere (nothing stored), DatabaseOutcomeUnknown, DatabaseCorrupt. Cancelling the caller
+        never cancels the job.
+        """
+        return await self.submit(job, label)
+
+    def submit(self, job: Callable[[Tx], T], label: str = "") -> asyncio.Future[T]:
+        """Queue `job` now; several submits in one go keep their order and share one commit. Loop thread only.
+
+        Raises QueueFull, DatabaseUnavailable; everything else comes through the future.
+        """
+        if self._closed or self._fatal is not None:
+            raise DatabaseUnavailable(f"refusing work after: {self._fatal}" if self._fatal else "closed")
+        if self._waiting >= self._queue_limit:
+            raise QueueFull(f"{self._waiting} jobs are waiting")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._waiting += 1
+        self._writer.put(Job(job, label, future))
+        return future
+
+    async def read(self, job: Callable[[Tx], T]) -> T:
+        """Run `job` on a snapshot that contains every acknowledged write; writing is an error there.
+
+        Raises what the job raised, QueueFull, DatabaseUnavailable, DatabaseCorrupt.
+        """
+        if self._closed:
+            raise DatabaseUnavailable("closed")
+        if self._reading >= self._queue_limit:
+            raise QueueFull(f"{self._reading} reads are waiting")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._reading += 1
+        self._readers.put(Job(job, "", future))
+        return await future
+
+    @property
+    def idle(self) -> bool:
+        """Whether every job and read has been answered."""
+        return not self._waiting and not self._reading
+
+    @property
+    def commits(self) -> int:
+        """Transactions committed by this process."""
+        return self._writer.commits
+
+    @property
+    def checkpoints(self) -> int:
+        """Checkpoints made by this process."""
+        return self._checkpoints.completed
+
+    async def close(self) -> None:
+        """Finish queued work, fold the log into the file, end the threads. Later calls do nothing."""
+        if self._closed:
+            return
+        self._closed = True
+
+        def close() -> None:
+            self._writer.close()
+            self._readers.close()
+            self._checkpoints.close()
+
+        await asyncio.shield(asyncio.to_thread(close))
+
+    def _from_writer(self, jobs: list[Job], fatal: DatabaseError | None) -> None:
+        self._call(self._deliver, jobs, fatal)
+
+    def _from_reader(self, job: Job) -> None:
+        self._call(self._deliver_read, job)
+
+    def _call(self, function: Callable[..., None], *args: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function, *args)
+        except RuntimeError:
+            # The loop was closed under us: nobody is left to be told, and what was committed stays committed.
+            _log.warning("database_answer_without_loop", path=str(self.path))
+
+    def _deliver(self, jobs: list[Job], fatal: DatabaseError | None) -> None:
+        self._waiting -= len(jobs)
+        for job in jobs:
+            if job.error is None:
+                for callback in job.callbacks:
+                    _run_callback(callback, job.label)
+        for job in jobs:
+            future = job.future
+            if future is not None and not resolve(future, job) and job.error is not None:
+                _log.warning("unwatched_job_failed", label=job.label, error=repr(job.error))
+        if fatal is not None and self._fatal is None:
+            self._fatal = fatal
+            _log.error("database_fatal", path=str(self.path), error=repr(fatal))
+            if self._on_fatal is not None:
+                self._on_fatal(fatal)
+
+    def _deliver_read(self, job: Job) -> None:
+        self._reading -= 1
+        if job.future is not None:
+            resolve(job.future, job)
+
+
+def _run_callback(callback: Callable[[], None], label: str) -> None:
+    try:
+        callback()
+    except Exception:
+        _log.exception("after_commit_failed", label=label)
+
+
+def _connect_writer(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, timeout=_BUSY_TIMEOUT_SECONDS, isolation_level=None, cached_statements=_CACHED_STATEMENTS
+    )
+    connection.row_factory = sqlite3.Row
+    mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+    if mode != "wal":
+        connection.close()
+        raise DatabaseUnavailable(f"{path} cannot use a write-ahead log (journal mode {mode})")
+    # fullfsync: on macOS an ordinary fsync does not reach the disk.
+    for pragma in ("synchronous=FULL", "fullfsync=ON", "foreign_keys=ON", "wal_autocheckpoint=0"):
+        connection.execute(f"PRAGMA {pragma}")
+    return connection
+
+
+def _connect_reader(path: Path) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    connection = sqlite3.connect(
+        uri,
+        uri=True,
+        timeout=_BUSY_TIMEOUT_SECONDS,
+        isolation_level=None,
+        cached_statements=_CACHED_STATEMENTS,
+    )
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA query_only=ON")
+    return connection

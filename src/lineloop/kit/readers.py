@@ -1,0 +1,92 @@
+"""Reads on their own threads: each read is one snapshot and can write nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+from lineloop.kit.storage_errors import DatabaseOutcomeUnknown, DatabaseUnavailable, storage_failure
+from lineloop.kit.transaction import Tx
+from lineloop.kit.writer import Job
+
+
+class Readers:
+    """`count` threads with a read-only connection each, fed from one queue."""
+
+    def __init__(
+        self, connect: Callable[[], sqlite3.Connection], deliver: Callable[[Job], None], count: int
+    ) -> None:
+        self._connect = connect
+        self._deliver = deliver
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self.put = self._queue.put
+        self._threads = [
+            threading.Thread(target=self._main, name=f"lineloop-reader-{number}", daemon=True)
+            for number in range(count)
+        ]
+
+    def open(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Finish what is queued, then end the threads. Blocks."""
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _main(self) -> None:
+        connection: sqlite3.Connection | None = None
+        while (job := self._queue.get()) is not None:
+            try:
+                # Opened at first need, so that starting up costs no connection that nobody asked for.
+                connection = connection or self._connect()
+                self._read(connection, job)
+            except BaseException as error:
+                job.error = _for_reader(error)
+            self._deliver(job)
+        if connection is not None:
+            connection.close()
+
+    def _read(self, connection: sqlite3.Connection, job: Job) -> None:
+        tx = Tx(connection)
+        connection.execute("BEGIN")
+        try:
+            job.result = job.run(tx)
+        finally:
+            tx.close()
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+
+def _for_reader(error: BaseException) -> BaseException:
+    failure = storage_failure(error)
+    if failure is None:
+        return error
+    if isinstance(failure, DatabaseOutcomeUnknown):
+        # A read changes nothing, so its outcome is never in doubt.
+        failure = DatabaseUnavailable(*failure.args)
+    failure.__cause__ = error
+    return failure
+
+
+def resolve(future: asyncio.Future[Any], job: Job) -> bool:
+    """Give a waiter its answer, on the loop. False when nobody waits any more."""
+    if future.done():
+        return False
+    error = job.error
+    if error is None:
+        future.set_result(job.result)
+    elif isinstance(error, StopIteration | KeyboardInterrupt | SystemExit):
+        # These mean something else to a loop than "the job failed".
+        wrapped = RuntimeError(f"the job raised {error!r}")
+        wrapped.__cause__ = error
+        future.set_exception(wrapped)
+    else:
+        future.set_exception(error)
+    return True

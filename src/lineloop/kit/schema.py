@@ -1,0 +1,124 @@
+"""Bringing a database file to the schema that this program knows.
+
+The usual start finds the right revision with one plain read and loads nothing else. What the revisions
+contain is decided by the migration packages; that an upgrade is one transaction with a backup before it,
+here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from lineloop.kit.filesystem import refuse_network_filesystem
+from lineloop.kit.storage_errors import (
+    DatabaseBusyElsewhere,
+    DatabaseUnavailable,
+    primary_code,
+    storage_failure,
+)
+
+_BUSY_TIMEOUT_SECONDS = 5.0
+
+
+class DatabaseTooNew(Exception):
+    """The file was written by a newer version of the program; it is left as it is."""
+
+    def __init__(self, path: Path, revision: str) -> None:
+        super().__init__(f"{path} has schema {revision}, which this version does not know")
+        self.path = path
+        self.revision = revision
+
+
+def ensure_schema(path: Path, *, package: str, head: str) -> None:
+    """Create or upgrade the file to revision `head` of the migration package (`versions/` holds the scripts).
+
+    A file with data is first copied to `<file>.before-<head>`. Blocks; call it before the database is opened.
+    Raises DatabaseTooNew, NetworkFilesystem, DatabaseCorrupt, DatabaseBusyElsewhere, DatabaseUnavailable.
+    """
+    refuse_network_filesystem(path)
+    try:
+        found = _revision(path)
+        if found == head:
+            return
+        _upgrade(path, package, head, found)
+    except sqlite3.Error as error:
+        busy = primary_code(error) == sqlite3.SQLITE_BUSY
+        failure = DatabaseBusyElsewhere(str(error)) if busy else storage_failure(error)
+        raise failure or DatabaseUnavailable(str(error)) from error
+
+
+def _revision(path: Path) -> str | None:
+    if not path.exists() or path.stat().st_size == 0:
+        return None
+    with closing(sqlite3.connect(path, timeout=_BUSY_TIMEOUT_SECONDS)) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone():
+            return None
+        row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+        return row[0] if row is not None else None
+
+
+def _upgrade(path: Path, package: str, head: str, found: str | None) -> None:
+    # Imported late: a quarter of a second that a start without migration does not pay.
+    import sqlalchemy.event
+    import sqlalchemy.exc
+    from alembic.config import Config
+    from alembic.runtime.environment import EnvironmentContext
+    from alembic.script import ScriptDirectory
+
+    directory = Path(next(iter(importlib.import_module(package).__path__)))
+    config = Config()
+    config.set_main_option("script_location", str(directory).replace("%", "%%"))
+    scripts = ScriptDirectory.from_config(config)
+    if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
+        raise DatabaseTooNew(path, found)
+    _back_up(path, head)
+
+    def steps(revision: Any, _: Any) -> Any:
+        return scripts._upgrade_revs(head, revision)  # pyright: ignore[reportPrivateUsage]
+
+    engine = sqlalchemy.create_engine(
+        f"sqlite:///{path}", connect_args={"timeout": _BUSY_TIMEOUT_SECONDS}, poolclass=sqlalchemy.NullPool
+    )
+    sqlalchemy.event.listen(engine, "connect", _leave_transactions_to_us)
+    sqlalchemy.event.listen(engine, "begin", _begin_immediate)
+    try:
+        with engine.connect() as connection, EnvironmentContext(config, scripts, fn=steps) as environment:
+            environment.configure(connection=connection, transactional_ddl=True)
+            with environment.begin_transaction():
+                environment.run_migrations()
+    except sqlalchemy.exc.DBAPIError as error:
+        if isinstance(error.orig, sqlite3.Error):
+            raise error.orig from error
+        raise
+
+
+def _leave_transactions_to_us(connection: Any, _: Any) -> None:
+    # The driver would otherwise commit around DDL, and half a migration could stay.
+    connection.isolation_level = None
+
+
+def _begin_immediate(connection: Any) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _back_up(path: Path, head: str) -> None:
+    """Copy a file that has tables, through SQLite, so that the log's content is in the copy too."""
+    if not path.exists() or path.stat().st_size == 0:
+        return
+    target = path.with_name(f"{path.name}.before-{head}")
+    beside = target.with_name(f".{target.name}.new")
+    beside.unlink(missing_ok=True)
+    with (
+        closing(sqlite3.connect(path, timeout=_BUSY_TIMEOUT_SECONDS)) as source,
+        closing(sqlite3.connect(beside)) as copy,
+    ):
+        if not source.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+            beside.unlink(missing_ok=True)
+            return
+        source.backup(copy)
+    beside.chmod(0o600)
+    beside.replace(target)
