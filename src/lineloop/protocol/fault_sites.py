@@ -21,6 +21,13 @@ class FaultSite(StrEnum):
     # server: resources and wake-ups
 
     # client: verbs, handles, link
+    CLIENT_LINK_SEND_BEFORE = "client.link.send.before"
+    CLIENT_LINK_SEND_AFTER = "client.link.send.after"
+
+    # operators: turns
+    OPERATOR_TURN_SPEAK_AFTER = "operator.turn.speak.after"
+    OPERATOR_TURN_COMMIT_BEFORE = "operator.turn.commit.before"
+    OPERATOR_TURN_COMMIT_AFTER = "operator.turn.commit.after"
 
     # device: calls, activations, operations
 
