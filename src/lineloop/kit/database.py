@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from lineloop.kit.checkpoints import Checkpoints
+from lineloop.kit.checkpoints import Checkpoints, presize_log
 from lineloop.kit.clock import Clock
 from lineloop.kit.faults import Faults
 from lineloop.kit.filesystem import NetworkFilesystem, refuse_network_filesystem
@@ -52,7 +52,8 @@ T = TypeVar("T")
 DATABASE_FAULT_SITES = (BEFORE_COMMIT, AFTER_COMMIT)
 
 _BUSY_TIMEOUT_SECONDS = 5.0
-_CHECKPOINT_PAGES = 2000
+_CHECKPOINT_PAGES = 1000
+_PRESIZED_PAGES = 1500
 _CACHED_STATEMENTS = 1024
 
 _log = structlog.get_logger(__name__)
@@ -87,7 +88,7 @@ class Database:
         self._fatal: DatabaseError | None = None
         self._checkpoints = Checkpoints(lambda: _connect_writer(path), _CHECKPOINT_PAGES)
         self._writer = Writer(
-            lambda: _connect_writer(path), self._from_writer, self._checkpoints.written, faults
+            lambda: _connect_first(path), self._from_writer, self._checkpoints.committed, faults
         )
         self._readers = Readers(lambda: _connect_reader(path), self._from_reader, readers)
 
@@ -231,6 +232,15 @@ def _run_callback(callback: Callable[[], None], label: str) -> None:
         callback()
     except Exception:
         _log.exception("after_commit_failed", label=label)
+
+
+def _connect_first(path: Path) -> sqlite3.Connection:
+    """The writer's connection; before it, a file that nobody has open gets its mode and its log."""
+    if not path.with_name(f"{path.name}-wal").exists():
+        # SQLite drops a log beside an empty file, hence the mode is set, and written, first.
+        _connect_writer(path).close()
+        presize_log(path, _PRESIZED_PAGES)
+    return _connect_writer(path)
 
 
 def _connect_writer(path: Path) -> sqlite3.Connection:

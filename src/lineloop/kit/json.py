@@ -52,7 +52,7 @@ def dumps(value: Any) -> str:
 
 
 def loads(text: str | bytes | bytearray) -> Any:
-    """The value of a JSON text (bytes are UTF-8). Raises ValueError; of duplicate names the last one counts."""
+    """The value of a JSON text (bytes are UTF-8). Raises ValueError; of equal names the last counts."""
     return _checked(text, _decode)
 
 

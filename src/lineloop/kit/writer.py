@@ -71,7 +71,7 @@ class Writer:
         self,
         connect: Callable[[], sqlite3.Connection],
         deliver: Callable[[list[Job], DatabaseError | None], None],
-        committed: Callable[[int], None],
+        committed: Callable[[sqlite3.Connection, int], None],
         faults: Faults,
     ) -> None:
         self._connect = connect
@@ -159,9 +159,9 @@ class Writer:
             self.fatal = self.fatal or DatabaseOutcomeUnknown(f"the writer crashed: {error!r}")
             self._fail(batch, self.fatal)
         self._deliver(batch, self.fatal)
-        if changes := self._connection.total_changes - self._changes:
+        if self.fatal is None and (changes := self._connection.total_changes - self._changes):
             self._changes += changes
-            self._committed(changes)
+            self._committed(self._connection, changes)
 
     def _attempt(self, jobs: list[Job]) -> bool:
         """One transaction over `jobs`. False when it is undone and the jobs must be run one by one."""
@@ -262,7 +262,7 @@ class Writer:
         return self._faults.reach(site) if self._faults.knows(site) else None
 
     def _broken(self, jobs: list[Job], failure: DatabaseError) -> None:
-        """The store failed: undo, tell all of them, and stop for good where nothing can be trusted any more."""
+        """The store failed: undo, tell all of them, and stop for good where nothing can be trusted."""
         self._undo()
         if is_fatal(failure):
             self.fatal = failure
