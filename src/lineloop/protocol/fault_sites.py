@@ -32,6 +32,17 @@ class FaultSite(StrEnum):
     # device: calls, activations, operations
 
     # device: apps, session data, inbox, containers
+    DEVICE_APPS_OPERATION_BEFORE_COMMIT = "device.apps.operation.before_commit"
+    DEVICE_APPS_OPERATION_AFTER_COMMIT = "device.apps.operation.after_commit"
+    DEVICE_APPS_COPY_BEFORE_RENAME = "device.apps.copy.before_rename"
+    DEVICE_APPS_COPY_AFTER_RENAME = "device.apps.copy.after_rename"
+    DEVICE_SESSION_DATA_REPLACE_BEFORE_COMMIT = "device.session_data.replace.before_commit"
+    DEVICE_SESSION_DATA_REPLACE_AFTER_COMMIT = "device.session_data.replace.after_commit"
+    DEVICE_INBOX_ACKNOWLEDGE_BEFORE_COMMIT = "device.inbox.acknowledge.before_commit"
+    DEVICE_INBOX_ACKNOWLEDGE_AFTER_COMMIT = "device.inbox.acknowledge.after_commit"
+    DEVICE_PERSON_MESSAGE_BEFORE_COMMIT = "device.person.message.before_commit"
+    DEVICE_PERSON_MESSAGE_AFTER_COMMIT = "device.person.message.after_commit"
+    DEVICE_CONTAINER_START = "device.container.start"
 
     # device: transport and outbox
 

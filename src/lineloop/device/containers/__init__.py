@@ -1,0 +1,1 @@
+"""Where the handlers of apps run: the port, the logic container and its pool."""

@@ -1,8 +1,8 @@
 """What the Runtime core may ask of an app session, whatever runs the app (design: containers).
 
-Decides the shapes that cross between the core (calls, activations) and the containers (processes that run an
-app's handlers). Leaves to others: when an app is started, how long a call may take, what is stored and what an
-agent is told. A container reports; it never writes a fact.
+Decides the shapes that cross between the core (calls, activations) and the containers (processes that run
+an app's handlers). Leaves to others: when an app is started, how long a call may take, what is stored and
+what an agent is told. A container reports; it never writes a fact.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class InstalledApp:
     """One app of the registry as everybody else sees it; immutable, a change makes a new one.
 
     `directory` holds the app's files; None for an app without files. `logic` is the DOM-free script with the
-    handlers; None when the app has no `miniapp_sdk` tool. `digest` is the sha256 of the content (hex): equal
-    digest, equal app. `unavailable` is why the app is not in any inventory though installed (a code), or None.
+    handlers; None when the app has none. `digest` is the sha256 of the content (hex): equal
+    digest, equal app. `unavailable` is why an installed app is not in any inventory (a code), or None.
     """
 
     app_scope: str
@@ -112,7 +112,7 @@ Outcome = Completed | Failed | Open
 
 
 class ContainerFailed(Exception):
-    """The app session could not be made ready; `reason` goes to every waiting call (app_activation_failed)."""
+    """The app session could not be made ready; `reason` goes to every waiting call."""
 
     def __init__(self, reason: StartFailure, message: str) -> None:
         super().__init__(message)
@@ -196,8 +196,8 @@ state are one commit."""
 class RegistryChanged:
     """One committed change of the registry, handed to the core inside the same transaction.
 
-    `change`: `installed | enabled | disabled | updated | removed`. `apps` is the whole registry as it is after
-    the change, by app_scope.
+    `change`: `installed | enabled | disabled | updated | removed`. `apps` is the whole registry as it is
+    after the change, by app_scope.
     """
 
     change: Literal["installed", "enabled", "disabled", "updated", "removed"]

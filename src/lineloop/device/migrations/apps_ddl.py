@@ -16,7 +16,8 @@ APPS_DDL: tuple[str, ...] = (
       installed_version TEXT NOT NULL,
       previous_version TEXT,
       enabled INTEGER NOT NULL CHECK (enabled IN (0, 1)),
-      install_state TEXT NOT NULL CHECK (install_state IN ('downloading', 'verifying', 'installed', 'updating', 'failed')),
+      install_state TEXT NOT NULL CHECK (install_state IN
+        ('downloading', 'verifying', 'installed', 'updating', 'failed')),
       unavailable TEXT,
       manifest TEXT NOT NULL,
       digest TEXT NOT NULL,
