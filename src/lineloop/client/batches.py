@@ -42,7 +42,7 @@ class Answer(Protocol):
 
 @dataclass(slots=True, eq=False)
 class LinkItem:
-    """One idempotent write (same key, sequence number or position when repeated) and where its answer goes."""
+    """One write that may be repeated (same key, sequence number or position) and where its answer goes."""
 
     kind: ItemKind
     body: dict[str, Any]
@@ -112,7 +112,10 @@ class Batches:
         self._queue.append(item)
 
     def next_frame(self) -> dict[str, Any] | None:
-        """The next frame to send, now counted as in flight; None when nothing waits or enough is in flight."""
+        """The next frame to send, now counted as in flight;
+
+        None when nothing waits or enough is in flight.
+        """
         if not self._queue or len(self._flying) >= self.frames_in_flight or self._suspect_waits_or_flies():
             return None
         taken = [self._queue.popleft()]

@@ -1,9 +1,9 @@
 """The link: one connection over which a participant's messages are pushed and its writes travel in batches.
 
-Decides when to connect, to send, to give up on a silent connection and to come back. Which item goes into which
-frame is decided in `lineloop.client.batches`; how frames travel, in the transports. Every write that was not
-acknowledged when a connection broke is sent again with the same key after reconnecting, so its outcome is
-settled, not guessed (spec/protocol.md §8.3).
+Decides when to connect, to send, to give up on a silent connection and to come back. Which item goes into
+which frame is decided in `lineloop.client.batches`; how frames travel, in the transports. Every write that
+was not acknowledged when a connection broke is sent again with the same key after reconnecting, so its
+outcome is settled, not guessed (spec/protocol.md §8.3).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from random import Random
 from typing import Any, TypeVar
 
 import structlog
@@ -57,9 +56,10 @@ class LinkParticipant:
 class Link:
     """A reconnecting, batching link with the identity of its token.
 
-    `open_connection` makes one connection (`Transport.open_link`); the first frame it receives is the server's
-    hello. All time goes through `clock`. Callbacks run on the event loop, must not block, and one that raises
-    is logged and hurts nobody else. A redelivery after a reconnect is normal: receivers go by message id.
+    `open_connection` makes one connection (`Transport.open_link`); the first frame it receives is the
+    server's hello. All time goes through `clock`. Callbacks run on the event loop, must not block, and one
+    that raises is logged and hurts nobody else. A redelivery after a reconnect is normal: receivers go by
+    message id.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Link:
     ) -> None:
         self._open_connection = open_connection
         self._clock = clock
-        self._backoff = backoff or Backoff(0.1, 2.0, 15.0, 0.3, Random())
+        self._backoff = backoff or Backoff(0.1, 2.0, 15.0, 0.3)
         self._faults = faults or Faults.none()
         self._patience = patience_seconds
         self._batches = Batches(frames_in_flight=frames_in_flight)
@@ -122,8 +122,8 @@ class Link:
     async def start(self, *, wait: bool = True) -> None:
         """Begin connecting, and with `wait` return after the first hello [write].
 
-        Raises the LoopError of a refusal (unauthorized, protocol_version_unsupported, …). A server that cannot
-        be reached is tried again for ever: bound the wait from outside, or pass `wait=False`.
+        Raises the LoopError of a refusal (unauthorized, protocol_version_unsupported, …). A server that
+        cannot be reached is tried again for ever: bound the wait from outside, or pass `wait=False`.
         """
         if self._closed:
             raise ConnectionLost("the link is closed")
@@ -136,12 +136,13 @@ class Link:
     def submit(self, kind: ItemKind, body: dict[str, Any]) -> asyncio.Future[dict[str, Any]]:
         """Queue one write now; the future resolves to its result after the server's commit [write].
 
-        `body` is the wire item: speak `{"conversation_id", "key", …}`, commit `{"conversation_id", "position"}`,
-        patches `{"message_id", "patches"}`, end `{"message_id", "seq", "status"?}`. Items submitted without
-        awaiting keep their order within a kind only; a commit that must follow an end waits for it. Cancelling
-        the future does not take the write back. The future raises the typed LoopError of the answer, or
-        ConnectionLost when the link stayed broken (the outcome is then unknown; repeat with the same key).
-        Raises Overloaded when too much is queued, ConnectionLost when closed, or the standing refusal.
+        `body` is the wire item: speak `{"conversation_id", "key", …}`, commit `{"conversation_id",
+        "position"}`, patches `{"message_id", "patches"}`, end `{"message_id", "seq", "status"?}`. Items
+        submitted without awaiting keep their order within a kind only; a commit that must follow an end waits
+        for it. Cancelling the future does not take the write back. The future raises the typed LoopError of
+        the answer, or ConnectionLost when the link stayed broken (the outcome is then unknown; repeat with
+        the same key). Raises Overloaded when too much is queued, ConnectionLost when closed, or the standing
+        refusal.
         """
         if self._closed:
             raise ConnectionLost("the link is closed")
@@ -314,7 +315,10 @@ class Link:
         elif (participants := frame.get("participants")) is not None:
             self._tell(
                 self._on_participants,
-                [LinkParticipant(item["conversation_id"], Actor(item["kind"], item["key"])) for item in participants],
+                [
+                    LinkParticipant(item["conversation_id"], Actor(item["kind"], item["key"]))
+                    for item in participants
+                ],
             )
         elif (drain := frame.get("drain")) is not None:
             self._retry_after = float(drain.get("retry_ms", 0)) / 1000
@@ -336,7 +340,9 @@ class Link:
             try:
                 callback(value)
             except Exception:
-                _log.exception("link_callback_failed", callback=getattr(callback, "__qualname__", repr(callback)))
+                _log.exception(
+                    "link_callback_failed", callback=getattr(callback, "__qualname__", repr(callback))
+                )
 
 
 def _subscribe(callbacks: list[C], callback: C) -> Callable[[], None]:

@@ -81,7 +81,10 @@ class Transport(Protocol):
 
 
 def error_of_answer(status: int, body: Any) -> LoopError:
-    """The typed error of a refused call; an answer that is no problem document (a proxy's) goes by its status."""
+    """The typed error of a refused call;
+
+    An answer that is no problem document (a proxy's) goes by its status.
+    """
     if isinstance(body, dict) and body.get("code") in ERRORS:
         return LoopError.from_problem(body)
     if status == 429:

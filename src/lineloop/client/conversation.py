@@ -1,0 +1,202 @@
+"""The verbs of one conversation: read, poll, commit, speak, and its stream.
+
+Decides how verbs become calls and which of them are repeated by themselves (those with a key or a position).
+Leaves orders, cursors and rights to the server (spec/protocol.md §2, §5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, NotRequired, TypedDict, TypeVar, Unpack
+
+from lineloop.client.message_handle import MessageHandle
+from lineloop.client.retry import Retry
+from lineloop.client.sse import StreamEvent, stream_resumed
+from lineloop.client.transport import Transport
+from lineloop.client.writes import Writes
+from lineloop.protocol.actors import Actor
+from lineloop.protocol.errors import InvalidRequest
+from lineloop.protocol.messages import ConversationInfo, Message, MessageStatus, Purpose
+
+T = TypeVar("T")
+
+Content = str | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of a list.
+
+    `next` goes into `after` (into `before` when reading newest first); None at the end.
+    """
+
+    items: list[T]
+    next: str | None
+
+    @classmethod
+    def from_wire(cls, body: Mapping[str, Any], item: Callable[[Mapping[str, Any]], T]) -> Page[T]:
+        return cls([item(one) for one in body["items"]], body.get("next"))
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """Deliverable messages in offset order, the recorded position and the committed one (offsets)."""
+
+    messages: list[Message]
+    position: int
+    committed: int
+
+
+class ReadOptions(TypedDict, total=False):
+    """`after` and `before`: an ordinal or a page's `next`. `limit`: items per page. `newest_first`: order.
+
+    `purpose`: one purpose or several; without it envelopes and inventories are left out.
+    """
+
+    after: int | str
+    before: int | str
+    limit: int
+    newest_first: bool
+    reply_to: str
+    purpose: Purpose | str
+    call_id: str
+
+
+class SpeakOptions(TypedDict):
+    """`target`: who is addressed (none = everyone). `reply_to`: a message id. `stream`: stay open for Emit.
+
+    `status`: the end of a one-shot message (completed, failed, cancelled). `meta`: public facts beside
+    content.
+    """
+
+    target: NotRequired[Actor | None]
+    reply_to: NotRequired[str | None]
+    stream: NotRequired[bool]
+    status: NotRequired[MessageStatus | str]
+    meta: NotRequired[Mapping[str, Any]]
+
+
+class Conversation:
+    """One conversation, seen and written as `actor` (none = the token's actor).
+
+    Local until a verb is called.
+    """
+
+    def __init__(
+        self, conversation_id: str, actor: Actor | None, transport: Transport, writes: Writes, retry: Retry
+    ) -> None:
+        self.id = conversation_id
+        self.actor = actor
+        self._transport = transport
+        self._writes = writes
+        self._retry = retry
+        self._path = f"/v1/conversations/{conversation_id}"
+
+    async def info(self) -> ConversationInfo:
+        """Name, owner and parent [read]. Raises LoopError `conversation_not_found`."""
+        return ConversationInfo.from_wire((await self._get(self._path)).body)
+
+    async def resource(self) -> dict[str, Any]:
+        """The Conversation resource: spec, status, metadata [read].
+
+        `participant` reads an actor's line of it.
+        """
+        return (await self._get(f"{self._path}/resource")).body
+
+    async def read(self, **options: Unpack[ReadOptions]) -> Page[Message]:
+        """A page of the shared history by ordinal; moves no cursor [read].
+
+        Raises LoopError `conversation_not_found`, `forbidden`. Spec: spec/protocol.md §2.5.
+        """
+        params: dict[str, Any] = {
+            "after": options.get("after"),
+            "before": options.get("before"),
+            "limit": options.get("limit"),
+            "order": "desc" if options.get("newest_first") else None,
+            "reply_to_id": options.get("reply_to"),
+            "purpose": options.get("purpose"),
+            "call_id": options.get("call_id"),
+        }
+        answer = await self._get(f"{self._path}/messages", params)
+        return Page[Message].from_wire(answer.body, Message.from_wire)
+
+    async def message(self, message_id: str) -> Message:
+        """One message [read]. Raises LoopError `message_not_found`."""
+        return Message.from_wire((await self._get(f"/v1/messages/{message_id}")).body)
+
+    async def poll(self, after: int | None = None, limit: int | None = None) -> Polled:
+        """Deliverable messages to this actor, or broadcast by others, of every purpose; records the position
+        [write].
+
+        Without `after` it resumes from what was committed; the same `after` gives the same answer again.
+        Commits nothing. Raises LoopError `not_participant`. Spec: spec/protocol.md §5.1.
+        """
+        body: dict[str, Any] = {}
+        if self.actor is not None:
+            body["actor"] = self.actor.to_wire()
+        if after is not None:
+            body["after"] = after
+        if limit is not None:
+            body["limit"] = limit
+        answer = await self._retry.run(
+            lambda: self._transport.request("POST", f"{self._path}/poll", json=body)
+        )
+        messages = [Message.from_wire(wire) for wire in answer.body["messages"]]
+        return Polled(messages, answer.body["position"], answer.body["committed"])
+
+    async def commit(self, position: int) -> None:
+        """Everything up to `position`, an offset, is safely done; monotonic, repeatable [write].
+
+        Raises Conflict `position_conflict` beyond what was polled: poll again. Spec: spec/protocol.md §5.2.
+        """
+        await self._retry.run(lambda: self._writes.commit(self.id, position, self.actor))
+
+    async def speak(
+        self, content: Content | None = None, *, key: str, **options: Unpack[SpeakOptions]
+    ) -> MessageHandle:
+        """Say something once per key, whole or as a stream to be emitted and ended [write].
+
+        `content` is text or a content object; an open stream may begin without. Speaking again with the same
+        key returns the stored message unchanged, and rebuilds its handle. Raises Conflict `key_conflict` when
+        target or reply_to differ, InvalidRequest when `stream` and `status` are both given or nothing is
+        said, LoopError `block_protected`, LimitExceeded. Spec: spec/protocol.md §2.2.
+        """
+        body = _speak_body(content, key, options)
+        message = await self._retry.run(lambda: self._writes.speak(self.id, body, self.actor))
+        return MessageHandle(message, self._writes, self._retry)
+
+    def stream(self, last_event_id: str | None = None) -> AsyncGenerator[StreamEvent, None]:
+        """Messages and updates of this conversation and its process conversations, for ever [read].
+
+        Breaks are healed with Last-Event-ID; `View` folds the events into messages. Raises the LoopError of a
+        refusal. Spec: spec/protocol.md §8.4.
+        """
+        return stream_resumed(self._transport, f"{self._path}/stream", self._retry.clock, last_event_id)
+
+    async def _get(self, path: str, params: Mapping[str, Any] | None = None) -> Any:
+        return await self._retry.run(lambda: self._transport.request("GET", path, params=params))
+
+
+def _speak_body(content: Content | None, key: str, options: SpeakOptions) -> dict[str, Any]:
+    stream = options.get("stream", False)
+    if stream and options.get("status") is not None:
+        raise InvalidRequest("a stream has no status before its End", pointer="/status")
+    body: dict[str, Any] = {"key": key}
+    if isinstance(content, str):
+        body["text"] = content
+    elif content is not None:
+        body["content"] = dict(content)
+    elif not stream:
+        raise InvalidRequest("a message that is no stream says something", pointer="/content")
+    if (target := options.get("target")) is not None:
+        body["target"] = target.to_wire()
+    if (reply_to := options.get("reply_to")) is not None:
+        body["reply_to_id"] = reply_to
+    if stream:
+        body["stream"] = True
+    if (status := options.get("status")) is not None:
+        body["status"] = str(status)
+    if (meta := options.get("meta")) is not None:
+        body["meta"] = dict(meta)
+    return body

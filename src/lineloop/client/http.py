@@ -1,0 +1,231 @@
+"""The transport over a server URL: JSON calls, SSE and line streams, and the link as a WebSocket.
+
+Decides connection pools (long streams never starve short calls), time-outs and how a broken connection is
+named. Leaves the meaning of paths to the verbs and of frames to the link (spec/protocol.md §8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+from httpx_sse import EventSource, ServerSentEvent, SSEError
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidStatus, WebSocketException
+
+from lineloop.client.transport import LinkConnection, Params, Response, error_of_answer
+from lineloop.kit import json
+from lineloop.protocol.errors import ConnectionLost, InvalidRequest
+
+STREAM_SILENCE_SECONDS = 45.0
+MAX_LINK_FRAME_BYTES = 64 * 1024 * 1024
+LINK_PATH = "/v1/link"
+PROTOCOL_VERSION = 1
+
+T = TypeVar("T")
+
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+class HttpTransport:
+    """Calls over HTTP with a bearer token, in two pools: one for short calls, one for streams."""
+
+    def __init__(
+        self,
+        server_url: str,
+        token: str | None,
+        *,
+        through: httpx.AsyncBaseTransport | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        """`server_url` like `http://127.0.0.1:8100`. Raises InvalidRequest when it is no http(s) URL.
+
+        `through` replaces the network (tests, in-process servers) for everything but the link.
+        """
+        parts = urlsplit(server_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidRequest(f"{server_url!r} is not an http or https URL")
+        self._url = server_url.rstrip("/")
+        self._token = token
+        # A proxy from the environment must never stand between two processes of one machine.
+        self._direct = parts.hostname in _LOOPBACK
+        sent = {**({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
+
+        def pool(limits: httpx.Limits, timeout: httpx.Timeout) -> httpx.AsyncClient:
+            return httpx.AsyncClient(
+                base_url=self._url,
+                headers=sent,
+                limits=limits,
+                timeout=timeout,
+                transport=through,
+                trust_env=not self._direct and through is None,
+            )
+
+        self._calls = pool(httpx.Limits(max_connections=64), httpx.Timeout(30.0, connect=10.0))
+        self._streams = pool(
+            httpx.Limits(max_connections=None), httpx.Timeout(STREAM_SILENCE_SECONDS, connect=10.0)
+        )
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: Any = None,
+        params: Params | None = None,
+        timeout_seconds: float = 30.0,
+    ) -> Response:
+        try:
+            answer = await self._calls.request(
+                method,
+                path,
+                content=_encoded(json),
+                headers={"Content-Type": "application/json"} if json is not None else None,
+                params=_given(params),
+                timeout=httpx.Timeout(timeout_seconds, connect=10.0),
+            )
+        except httpx.HTTPError as error:
+            raise _lost(error) from error
+        body = _decoded(answer)
+        if answer.status_code >= 400:
+            raise error_of_answer(answer.status_code, body)
+        return Response(answer.status_code, body, answer.headers)
+
+    def events(
+        self, path: str, *, params: Params | None = None, last_event_id: str | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[ServerSentEvent]]:
+        return self._events(path, params, last_event_id)
+
+    @asynccontextmanager
+    async def _events(
+        self, path: str, params: Params | None, last_event_id: str | None
+    ) -> AsyncGenerator[AsyncIterator[ServerSentEvent], None]:
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+        if last_event_id is not None:
+            headers["Last-Event-ID"] = last_event_id
+        async with self._opened(path, params, headers) as answer:
+            yield _named_breaks(EventSource(answer).aiter_sse())
+
+    def lines(
+        self, path: str, *, params: Params | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[str]]:
+        return self._lines(path, params)
+
+    @asynccontextmanager
+    async def _lines(self, path: str, params: Params | None) -> AsyncGenerator[AsyncIterator[str], None]:
+        async with self._opened(path, params, {"Accept": "application/json"}) as answer:
+            yield _named_breaks(answer.aiter_lines())
+
+    @asynccontextmanager
+    async def _opened(
+        self, path: str, params: Params | None, headers: dict[str, str]
+    ) -> AsyncGenerator[httpx.Response, None]:
+        request = self._streams.build_request("GET", path, params=_given(params), headers=headers)
+        try:
+            answer = await self._streams.send(request, stream=True)
+        except httpx.HTTPError as error:
+            raise _lost(error) from error
+        try:
+            if answer.status_code >= 400:
+                try:
+                    await answer.aread()
+                except httpx.HTTPError as error:
+                    raise _lost(error) from error
+                raise error_of_answer(answer.status_code, _decoded(answer))
+            yield answer
+        finally:
+            await answer.aclose()
+
+    async def open_link(self) -> LinkConnection:
+        url = "ws" + self._url.removeprefix("http") + LINK_PATH
+        try:
+            socket = await connect(
+                url,
+                compression=None,  # small frames: compressing costs more than it saves
+                max_size=MAX_LINK_FRAME_BYTES,
+                ping_interval=None,  # the protocol has its own heartbeat
+                close_timeout=2.0,
+                proxy=None if self._direct else True,
+            )
+            connection = WebSocketLink(socket)
+        except InvalidStatus as error:
+            raise error_of_answer(error.response.status_code, _problem(error.response.body)) from error
+        except (OSError, WebSocketException) as error:
+            raise ConnectionLost(f"no link to {self._url}: {error}") from error
+        await connection.send({"hello": {"token": self._token or "", "protocol": PROTOCOL_VERSION}})
+        return connection
+
+    async def close(self) -> None:
+        await self._calls.aclose()
+        await self._streams.aclose()
+
+
+class WebSocketLink:
+    """A link connection over a WebSocket: one JSON object per text frame."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+
+    async def send(self, frame: dict[str, Any]) -> None:
+        try:
+            await self._socket.send(json.dumps(frame))
+        except (OSError, WebSocketException) as error:
+            raise ConnectionLost(f"the link broke: {error}") from error
+
+    async def receive(self) -> dict[str, Any]:
+        try:
+            frame = json.loads(await self._socket.recv())
+        except (OSError, WebSocketException) as error:
+            raise ConnectionLost(f"the link broke: {error}") from error
+        except ValueError as error:
+            raise ConnectionLost("the server sent a frame that is not JSON") from error
+        if not isinstance(frame, dict):
+            raise ConnectionLost("the server sent a frame that is not an object")
+        return frame
+
+    async def close(self) -> None:
+        await self._socket.close()
+
+
+async def _named_breaks(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:
+    """The same items, with every kind of break called ConnectionLost."""
+    try:
+        async for item in source:
+            yield item
+    except (httpx.HTTPError, httpx.StreamError, SSEError) as error:
+        raise _lost(error) from error
+
+
+def _encoded(body: Any) -> bytes | None:
+    return None if body is None else json.dumps(body).encode()
+
+
+def _decoded(answer: httpx.Response) -> Any:
+    return _problem(answer.content)
+
+
+def _problem(body: bytes | bytearray | None) -> Any:
+    if not body:
+        return None
+    try:
+        return json.loads(bytes(body))
+    except ValueError:
+        return None  # a proxy's page; error_of_answer goes by the status
+
+
+def _given(params: Params | None) -> dict[str, str]:
+    """Parameters that have a value, booleans in lower case."""
+    given: dict[str, str] = {}
+    for name, value in (params or {}).items():
+        if isinstance(value, bool):
+            given[name] = "true" if value else "false"
+        elif value is not None:
+            given[name] = str(value)
+    return given
+
+
+def _lost(error: Exception) -> ConnectionLost:
+    return ConnectionLost(f"the connection broke: {type(error).__name__} {error}".rstrip())

@@ -1,0 +1,148 @@
+"""Loop: one identity's connection to a Lineloop server, and the way to every verb.
+
+Decides what a process holds (a transport, at most one link, the renewals of its registrations) and when it
+ends. Which way a write takes is decided in `writes`; what verbs mean, in their own modules (spec/protocol.md
+§8).
+"""
+
+from __future__ import annotations
+
+from random import Random
+from types import TracebackType
+from typing import Any, Self
+
+from lineloop.client.apis import Apis
+from lineloop.client.conversation import Conversation, Page
+from lineloop.client.harness import Call, Harness
+from lineloop.client.http import HttpTransport
+from lineloop.client.human import Human
+from lineloop.client.link import Link
+from lineloop.client.presence import Presence
+from lineloop.client.retry import Retry
+from lineloop.client.transport import Transport
+from lineloop.client.writes import Writes
+from lineloop.kit.clock import Clock, SystemClock
+from lineloop.kit.faults import Faults
+from lineloop.kit.tasks import Tasks
+from lineloop.protocol.actors import HARNESS, OPERATOR, Actor
+from lineloop.protocol.messages import ConversationInfo, Message
+
+
+class HarnessVerbs(Harness):
+    """`loop.harness`: runs, and the registration of harness endpoints."""
+
+    def __init__(self, transport: Transport, retry: Retry, presence: Presence) -> None:
+        super().__init__(transport, retry)
+        self.register = presence.register
+
+
+class Loop:
+    """The verbs, with the identity of the transport's token.
+
+    Made by `connect`, or from any Transport. An async context manager; closing it ends its link, renewals and
+    connections, and nothing on the server: runs go on, questions stay open, leases end by themselves.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        clock: Clock | None = None,
+        faults: Faults | None = None,
+        random: Random | None = None,
+    ) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.faults = faults or Faults.none()
+        self._transport = transport
+        self._retry = Retry.usual(self.clock, random)
+        self._writes = Writes(transport)
+        self._tasks = Tasks("loop")
+        self.human = Human(transport, self._retry)
+        self.operators = Presence(OPERATOR, transport, self._retry, self._tasks)
+        self.harness = HarnessVerbs(
+            transport, self._retry, Presence(HARNESS, transport, self._retry, self._tasks)
+        )
+        self.apis = Apis(transport)
+
+    @classmethod
+    async def connect(
+        cls, server_url: str, token: str, *, clock: Clock | None = None, faults: Faults | None = None
+    ) -> Self:
+        """A Loop over HTTP, after the server has taken the token [read].
+
+        Raises InvalidRequest for a bad URL, Unauthorized, ConnectionLost when nobody answers.
+        """
+        loop = cls(HttpTransport(server_url, token), clock=clock, faults=faults)
+        try:
+            await loop.conversations(limit=1)
+        except BaseException:
+            await loop.close()
+            raise
+        return loop
+
+    def conversation(self, conversation_id: str, *, actor: Actor | None = None) -> Conversation:
+        """The verbs of one conversation, as `actor` (none = the token's). Local."""
+        return Conversation(conversation_id, actor, self._transport, self._writes, self._retry)
+
+    async def create_conversation(self, name: str | None = None) -> ConversationInfo:
+        """A new root conversation [write]. Not repeated by itself: it has no key."""
+        body = {} if name is None else {"name": name}
+        answer = await self._transport.request("POST", "/v1/conversations", json=body)
+        return ConversationInfo.from_wire(answer.body)
+
+    async def conversations(
+        self,
+        *,
+        parent_id: str | None = None,
+        actor: Actor | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> Page[ConversationInfo]:
+        """Root conversations, or the process conversations of `parent_id` (of one `actor`) [read]."""
+        params = {
+            "parent_id": parent_id,
+            "actor": str(actor) if actor else None,
+            "after": after,
+            "limit": limit,
+        }
+        answer = await self._retry.run(
+            lambda: self._transport.request("GET", "/v1/conversations", params=params)
+        )
+        return Page[ConversationInfo].from_wire(answer.body, ConversationInfo.from_wire)
+
+    async def message(self, message_id: str) -> Message:
+        """One message [read]. Raises LoopError `message_not_found`."""
+        answer = await self._retry.run(lambda: self._transport.request("GET", f"/v1/messages/{message_id}"))
+        return Message.from_wire(answer.body)
+
+    def call(self, run_id: str) -> Call:
+        """The handle of a known run; the same as `harness.call`."""
+        return self.harness.call(run_id)
+
+    def link(self) -> Link:
+        """This Loop's link; the first use makes it, `await link.start()` opens it.
+
+        While it is open, speak, commit, emit and end travel over it.
+        """
+        if self._writes.link is None:
+            self._writes.link = Link(self._transport.open_link, self.clock, faults=self.faults)
+        return self._writes.link
+
+    async def request(self, method: str, path: str, **options: Any) -> Any:
+        """A route that has no verb (tokens, actors, health): the decoded answer. Raises its LoopError."""
+        return (await self._transport.request(method, path, **options)).body
+
+    async def close(self) -> None:
+        """Let go of everything this process holds; repeating it is harmless."""
+        await self._tasks.close()
+        if self._writes.link is not None:
+            await self._writes.link.close()
+        await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
