@@ -1,7 +1,7 @@
 """Content: what a message says, and which parts of it only the system may write (spec/protocol.md §3, §4).
 
-Decides the shape of content, its readable text, the purpose that follows from it, and which blocks and meta keys
-are controlled. Leaves to others who is allowed to write controlled parts (a run, the human commands).
+Decides the shape of content, its readable text, the purpose that follows from it, and which blocks and meta
+keys are controlled. Leaves to others who is allowed to write controlled parts (a run, the human commands).
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ def derive_purpose(actor: Actor, content: Mapping[str, Any], asked: Purpose | No
 def validate_content(content: Any, *, allow_controlled: bool = False, streaming: bool = False) -> None:
     """Judges content that someone wants to store (§3.1, §4).
 
-    Raises InvalidRequest with a pointer for its shape, LoopError `block_protected` for controlled parts unless
-    `allow_controlled`. An envelope block stands alone and never in a streaming message.
+    Raises InvalidRequest with a pointer for its shape, LoopError `block_protected` for controlled parts
+    unless `allow_controlled`. An envelope block stands alone and never in a streaming message.
     """
     try:
         check_depth(content, MAX_CONTENT_DEPTH)
@@ -157,7 +157,8 @@ def validate_content(content: Any, *, allow_controlled: bool = False, streaming:
 
 
 def check_patch(content: Mapping[str, Any], patch: Mapping[str, Any]) -> None:
-    """Refuses an ordinary writer's patch that would write controlled parts (§4). The shape is judged elsewhere.
+    """Refuses an ordinary writer's patch that would write controlled parts (§4). The shape is judged
+    elsewhere.
 
     Raises LoopError `block_protected`.
     """

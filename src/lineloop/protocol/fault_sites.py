@@ -1,7 +1,7 @@
 """Every place where a fault can be injected (design: tests/faults). Owners add lines in their own group.
 
-A name reads `part.path.before_commit` or `.after_commit`, or names the outside call it stands at. Tests assert
-that each site is reached.
+A name reads `part.path.before_commit` or `.after_commit`, or names the outside call it stands at. Tests
+assert that each site is reached.
 """
 
 from __future__ import annotations

@@ -54,5 +54,6 @@ def validation_errors(error: ValidationError, prefix: str = "") -> list[FieldErr
 
 
 def _without_tags(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    # Pydantic puts validator names into a path, as in `function-plain[...]`; they are no part of the document.
+    # Pydantic puts validator names into a path, as in `function-plain[...]`; they are no part of the
+    # document.
     return tuple(part for part in location if not (isinstance(part, str) and "[" in part))

@@ -1,7 +1,8 @@
 """Every state and every legal step, as data: one table per kind of object (spec/protocol.md §11).
 
-Decides which step is legal and nothing else; when a step is taken is decided by the decide modules. The tables
-are read by both languages: spec/golden/machines holds them, tools/generate.py writes the TypeScript copy.
+Decides which step is legal and nothing else; when a step is taken is decided by the decide modules. The
+tables are read by both languages: spec/golden/machines holds them, tools/generate.py writes the TypeScript
+copy.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The patch reducer: how a message's content grows (spec/protocol.md §3).
 
 Pure. Decides what one patch makes of one content; leaves to others which sequence number comes next, who may
-write (content.check_patch) and how patches are stored. The same rules exist in TypeScript (web/packages/ui-model);
-spec/golden/patches holds the two equal. Every step copies only the path it changes: an append to a long text
-shares everything else with the content before it.
+write (content.check_patch) and how patches are stored. The same rules exist in TypeScript (web/packages/ui-
+model); spec/golden/patches holds the two equal. Every step copies only the path it changes: an append to a
+long text shares everything else with the content before it.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def _carried(carrier: Mapping[str, Any], path: Sequence[str]) -> Any:
 
 
 def _changed_at(target: Any, path: Sequence[str], value: Any, op: PatchOp) -> Json:
-    """`target` with the field at `path` set or appended to; objects missing on the way are made by set only."""
+    """`target` with the field at `path` set or appended to; only set makes objects missing on the way."""
     if not isinstance(target, dict):
         _refuse("the mask leads through something that is not an object", "/mask")
     fields = cast("Json", target)
@@ -247,9 +247,9 @@ def _changed_at(target: Any, path: Sequence[str], value: Any, op: PatchOp) -> Js
 def _concatenated(old: Any, more: Any) -> Any:
     if isinstance(old, str) and isinstance(more, str):
         return old + more
-    if isinstance(old, list) and isinstance(more, list):
-        return [*cast("list[Any]", old), *cast("list[Any]", more)]
-    _refuse("append joins two strings or two lists", "/mask")
+    if not (isinstance(old, list) and isinstance(more, list)):
+        _refuse("append joins two strings or two lists", "/mask")
+    return [*cast("list[Any]", old), *cast("list[Any]", more)]
 
 
 def _appended_text(patch: Any) -> str | None:

@@ -1,7 +1,7 @@
 """The Conversation resource and what operators read from it (spec/protocol.md §9).
 
-Pure readers over plain resource dictionaries (camelCase inside spec and status, as Kubernetes wants). Decides who
-is woken by which change; writing the resource is the server's work.
+Pure readers over plain resource dictionaries (camelCase inside spec and status, as Kubernetes wants). Decides
+who is woken by which change; writing the resource is the server's work.
 """
 
 from __future__ import annotations
@@ -93,8 +93,9 @@ def participant(conversation: Resource, actor: Actor) -> Participant | None:
 def conversation_predicate(actor: Actor) -> Callable[[Resource | None, Resource], bool]:
     """Whether a change of a Conversation should wake `actor` (§9.3).
 
-    Wakes on: its end offset growing, its own commit that leaves a backlog, its process conversation becoming known
-    with a backlog, and first sight (old is None) with a backlog. Never on position alone or on others' lines.
+    Wakes on: its end offset growing, its own commit that leaves a backlog, its process conversation becoming
+    known with a backlog, and first sight (old is None) with a backlog. Never on position alone or on others'
+    lines.
     """
 
     def wakes(old: Resource | None, new: Resource) -> bool:

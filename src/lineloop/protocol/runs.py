@@ -70,7 +70,7 @@ class Run:
 
 
 def message_status_of(phase: RunPhase) -> MessageStatus:
-    """The status of the output message: succeeded → completed, cancelled → cancelled, every other end → failed."""
+    """The output message's status: succeeded → completed, cancelled → cancelled, any other end → failed."""
     if not RUN.is_terminal(phase):
         return MessageStatus.STREAMING
     return _STATUS.get(phase, MessageStatus.FAILED)

@@ -1,4 +1,4 @@
-"""JSON Schema 2020-12 in one place: checking schemas themselves, and values against them (spec/protocol.md §7.4).
+"""JSON Schema 2020-12 in one place: checking schemas, and values against them (spec/protocol.md §7.4).
 
 Decides how broken places are reported. A schema may refer to itself only; nothing is ever fetched.
 """
@@ -21,7 +21,10 @@ MAX_MESSAGE_LENGTH = 300
 
 
 class Schema:
-    """A compiled schema. Raises InvalidRequest when it is not a JSON Schema 2020-12 without outside references."""
+    """A compiled schema.
+
+    Raises InvalidRequest when it is not a JSON Schema 2020-12 without outside references.
+    """
 
     __slots__ = ("_validator", "source")
 
@@ -39,8 +42,8 @@ class Schema:
             return []
         found: list[FieldError] = []
         for error in self._validator.iter_errors(value):
-            path = tuple(cast("list[int | str]", error.instance_path))
-            found.append({"pointer": pointer_of(path), "message": error.message[:MAX_MESSAGE_LENGTH]})
+            pointer = pointer_of(tuple(error.instance_path))
+            found.append({"pointer": pointer, "message": error.message[:MAX_MESSAGE_LENGTH]})
             if len(found) >= MAX_REPORTED_ERRORS:
                 break
         return found

@@ -1,7 +1,7 @@
 """Agent Tools: their descriptors, names and the inventory that publishes them (spec/protocol.md §7.4, §7.5).
 
-Decides what a descriptor may say and how an inventory is identified. Which tools an agent sees is decided by the
-device; how a call travels is in envelopes.py.
+Decides what a descriptor may say and how an inventory is identified. Which tools an agent sees is decided by
+the device; how a call travels is in envelopes.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -184,7 +184,7 @@ def check_model_names(tools: Sequence[ToolDescriptor]) -> None:
 
 
 def inventory_revision(payload: Mapping[str, Any]) -> str:
-    """`inv_` and 16 hex digits of the sha256 of the canonical JSON (RFC 8785) of everything but `revision`."""
+    """`inv_` and 16 hex digits: sha256 of the canonical JSON (RFC 8785) of everything but `revision`."""
     facts = {name: value for name, value in payload.items() if name != "revision"}
     return "inv_" + hashlib.sha256(codec.canonical(facts)).hexdigest()[:16]
 
@@ -232,7 +232,7 @@ class Inventory:
             raise InvalidRequest("an inventory has a revision and tools", pointer="/payload")
         return cls(
             revision,
-            tuple(ToolDescriptor.from_wire(tool) for tool in tools),  # pyright: ignore[reportUnknownVariableType]
+            tuple(ToolDescriptor.from_wire(tool) for tool in cast("list[Any]", tools)),
             tuple(payload.get("apps") or ()),
             tuple(payload.get("surfaces") or ()),
             tuple(payload.get("capabilities") or ()),

@@ -1,0 +1,453 @@
+"""What programs may send: the body of every POST and the frames of the link (spec/protocol.md §5, §6).
+
+Decides field names, required fields, limits and fields that exclude each other. Leaves to the server who may
+do it and what it means. Unknown fields are refused, so that a typo is an error and not a silence.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, Self, TypeVar, cast
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from lineloop.kit import json as codec
+from lineloop.protocol.actors import MAX_PART_BYTES, Actor
+from lineloop.protocol.content import Purpose
+from lineloop.protocol.errors import ErrorCode, InvalidRequest, LoopError, PatchInvalid
+from lineloop.protocol.json_rules import validation_errors
+from lineloop.protocol.machines import MessageStatus
+from lineloop.protocol.patches import PatchOp, validate_patch_shape
+from lineloop.protocol.questions import QuestionKind
+
+PROTOCOL_VERSION = 1
+
+MAX_KEY_BYTES = 256
+MAX_META_BYTES = 32 * 1024
+MAX_NAME_LENGTH = 200
+MAX_QUESTION_TEXT_LENGTH = 8_000
+MAX_CHOICES = 64
+MAX_PAGE = 1_000
+MAX_PATCHES = 1_000
+MAX_FRAME_ITEMS = 1_000
+MAX_QUESTION_TIMEOUT_MS = 365 * 24 * 3600 * 1000
+MAX_RUN_TIMEOUT_MS = 7 * 24 * 3600 * 1000
+MAX_LEASE_MS = 24 * 3600 * 1000
+
+EndStatus = Literal[MessageStatus.COMPLETED, MessageStatus.FAILED, MessageStatus.CANCELLED]
+
+
+def _key(value: str) -> str:
+    if len(value.encode()) > MAX_KEY_BYTES:
+        raise PydanticCustomError("limit_exceeded", "a key has at most 256 bytes")
+    if any(ord(char) < 0x20 or ord(char) == 0x7F for char in value):
+        raise PydanticCustomError("value_error", "a key has no control characters")
+    return value
+
+
+def _meta(value: dict[str, Any]) -> dict[str, Any]:
+    if value and len(codec.dumps(value).encode()) > MAX_META_BYTES:
+        raise PydanticCustomError("limit_exceeded", "meta has at most 32 KiB")
+    return value
+
+
+def _actor(value: Any) -> Actor:
+    if isinstance(value, Actor):
+        return value
+    if isinstance(value, dict) and len(cast("dict[str, Any]", value)) > 2:
+        raise PydanticCustomError("value_error", "an actor has kind and key, nothing else")
+    try:
+        return Actor.from_wire(value)
+    except InvalidRequest as error:
+        raise PydanticCustomError("value_error", "{reason}", {"reason": error.message}) from error
+
+
+def _actor_pattern(value: Any) -> Actor:
+    if not isinstance(value, str):
+        return _actor(value)
+    try:
+        return Actor.parse(value)
+    except InvalidRequest as error:
+        raise PydanticCustomError("value_error", "{reason}", {"reason": error.message}) from error
+
+
+def _patch(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        validate_patch_shape(value)
+    except PatchInvalid as error:
+        raise PydanticCustomError("patch_invalid", "{reason}", {"reason": error.message}) from error
+    if value["op"] == PatchOp.END:
+        raise PydanticCustomError("patch_invalid", "a message is ended through its end route")
+    return value
+
+
+_ACTOR_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "kind": {"type": "string", "minLength": 1, "maxLength": MAX_PART_BYTES},
+        "key": {"type": "string", "minLength": 1, "maxLength": MAX_PART_BYTES},
+    },
+    "required": ["kind", "key"],
+    "additionalProperties": False,
+}
+
+Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY_BYTES), AfterValidator(_key)]
+Id = Annotated[str, Field(min_length=1, max_length=128)]
+Meta = Annotated[dict[str, Any], AfterValidator(_meta)]
+ActorField = Annotated[Actor, PlainValidator(_actor), WithJsonSchema(_ACTOR_SCHEMA)]
+ActorPattern = Annotated[
+    Actor,
+    PlainValidator(_actor_pattern),
+    WithJsonSchema({"anyOf": [_ACTOR_SCHEMA, {"type": "string", "pattern": "^.+/[^/]+$"}]}),
+]
+Offset = Annotated[int, Field(ge=0, le=2**53 - 1, strict=True)]
+Seq = Annotated[int, Field(ge=1, le=2**53 - 1, strict=True)]
+Patch = Annotated[dict[str, Any], AfterValidator(_patch)]
+
+
+class Body(BaseModel):
+    """What every request body has in common."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ConversationBody(Body):
+    """POST /v1/conversations"""
+
+    name: Annotated[str, Field(max_length=MAX_NAME_LENGTH)] | None = None
+
+
+class SpeakBody(Body):
+    """POST /v1/conversations/{id}/messages
+
+    One-shot: exactly one of text and content. With `stream` at most one of them, and no status. `purpose` may
+    be left out: it follows from the content.
+    """
+
+    key: Key
+    text: str | None = None
+    content: dict[str, Any] | None = None
+    actor: ActorField | None = None
+    target: ActorField | None = None
+    reply_to_id: Id | None = None
+    purpose: Literal[Purpose.SPEECH, Purpose.INPUT, Purpose.ENVELOPE, Purpose.INVENTORY] | None = None
+    stream: Annotated[bool, Field(strict=True)] = False
+    status: EndStatus | None = None
+    meta: Meta | None = None
+
+    @model_validator(mode="after")
+    def _exclusive(self) -> Self:
+        if self.text is not None and self.content is not None:
+            raise PydanticCustomError("value_error", "text and content exclude each other")
+        if self.stream and self.status is not None:
+            raise PydanticCustomError("value_error", "stream and status exclude each other")
+        if not self.stream and self.text is None and self.content is None:
+            raise PydanticCustomError("value_error", "text or content is required")
+        return self
+
+
+class PatchesBody(Body):
+    """POST /v1/messages/{id}/patches"""
+
+    patches: Annotated[list[Patch], Field(min_length=1, max_length=MAX_PATCHES)]
+
+
+class EndBody(Body):
+    """POST /v1/messages/{id}/end"""
+
+    seq: Seq
+    status: EndStatus = MessageStatus.COMPLETED
+
+
+class PollBody(Body):
+    """POST /v1/conversations/{id}/poll; `after` absent = from committed."""
+
+    actor: ActorField | None = None
+    after: Offset | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE, strict=True)] = 100
+    purpose: Annotated[list[Purpose], Field(max_length=len(Purpose))] | None = None
+
+
+class CommitBody(Body):
+    """POST /v1/conversations/{id}/commit"""
+
+    actor: ActorField | None = None
+    position: Offset
+
+
+class Choice(Body):
+    value: Annotated[str, Field(min_length=1, max_length=256)]
+    label: Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class Labels(Body):
+    """The words on the buttons of a confirm; the values stay `accepted` and `declined`."""
+
+    accepted: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    declined: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+
+
+class QuestionBody(Body):
+    """POST /v1/conversations/{id}/questions"""
+
+    kind: QuestionKind
+    effect_key: Key
+    to: ActorField
+    text: Annotated[str, Field(min_length=1, max_length=MAX_QUESTION_TEXT_LENGTH)]
+    choices: Annotated[list[Choice], Field(max_length=MAX_CHOICES)] = []
+    allow_other: Annotated[bool, Field(strict=True)] = False
+    labels: Labels | None = None
+    timeout_ms: Annotated[int, Field(ge=1, le=MAX_QUESTION_TIMEOUT_MS, strict=True)]
+    reply_to_id: Id | None = None
+    actor: ActorField | None = None
+
+    @model_validator(mode="after")
+    def _choices_fit_kind(self) -> Self:
+        if self.kind is QuestionKind.CONFIRM:
+            if self.choices or self.allow_other:
+                raise PydanticCustomError("value_error", "confirm has no choices and no allow_other")
+            return self
+        if self.labels is not None:
+            raise PydanticCustomError("value_error", "labels belong to confirm")
+        values = [choice.value for choice in self.choices]
+        if len(set(values)) != len(values):
+            raise PydanticCustomError("value_error", "the values of choices are unique")
+        if not values and not self.allow_other:
+            raise PydanticCustomError("value_error", "ask needs choices, allow_other, or both")
+        return self
+
+
+class AnswerBody(Body):
+    """POST /v1/questions/{id}/answer; a value or a dismissal."""
+
+    reply_to_id: Id
+    value: Annotated[str, Field(min_length=1, max_length=MAX_QUESTION_TEXT_LENGTH)] | None = None
+    dismiss: Literal[True] | None = None
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Self:
+        if (self.value is None) == (self.dismiss is None):
+            raise PydanticCustomError("value_error", "exactly one of value and dismiss")
+        return self
+
+
+class RunBody(Body):
+    """POST /v1/harness/runs; `target` names a configured harness, `history` the messages to give it."""
+
+    conversation_id: Id
+    idempotency_key: Key
+    effect_key: Key
+    target: Annotated[str, Field(min_length=1, max_length=128)]
+    text: Annotated[str, Field(min_length=1)]
+    history: Annotated[list[dict[str, Any]], Field(max_length=MAX_PAGE)] = []
+    tools: Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=32)] = []
+    output_schema: dict[str, Any] | None = None
+    actor: ActorField | None = None
+    recipient: ActorField | None = None
+    meta: Meta | None = None
+    timeout_ms: Annotated[int, Field(ge=1, le=MAX_RUN_TIMEOUT_MS, strict=True)] = 30 * 60 * 1000
+
+
+class TokenBody(Body):
+    """POST /v1/tokens; `actor` is an actor or `KIND/KEY`, where the key may be `*`."""
+
+    actor: ActorPattern
+    verbs: Annotated[list[Annotated[str, Field(pattern=r"^[a-z_*]{1,32}$")]], Field(max_length=32)] | None = (
+        None
+    )
+
+
+class ActorBody(Body):
+    """PUT /v1/actors/{kind}/{key}"""
+
+    display_name: Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
+    description: Annotated[str, Field(max_length=2_000)] | None = None
+    lease_ms: Annotated[int, Field(ge=1_000, le=MAX_LEASE_MS, strict=True)]
+
+
+class LinkHelloBody(Body):
+    token: Annotated[str, Field(min_length=1, max_length=512)]
+    protocol: Annotated[int, Field(ge=1, strict=True)]
+
+
+class LinkHello(Body):
+    """The first frame of a link."""
+
+    hello: LinkHelloBody
+
+
+class LinkSpeak(SpeakBody):
+    """One item of `speak`."""
+
+    conversation_id: Id
+
+
+class LinkCommit(CommitBody):
+    """One item of `commit`."""
+
+    conversation_id: Id
+
+
+class LinkPatches(PatchesBody):
+    """One item of `patches`."""
+
+    message_id: Id
+
+
+class LinkEnd(EndBody):
+    """One item of `end`."""
+
+    message_id: Id
+
+
+FrameId = Annotated[str, Field(min_length=1, max_length=128)] | Annotated[int, Field(strict=True)]
+
+
+class _Frame(Body):
+    id: FrameId | None = None
+    speak: Annotated[list[LinkSpeak], Field(max_length=MAX_FRAME_ITEMS)] = []
+    commit: Annotated[list[LinkCommit], Field(max_length=MAX_FRAME_ITEMS)] = []
+    patches: Annotated[list[LinkPatches], Field(max_length=MAX_FRAME_ITEMS)] = []
+    end: Annotated[list[LinkEnd], Field(max_length=MAX_FRAME_ITEMS)] = []
+    ping: dict[str, Any] | None = None
+    pong: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _items_need_an_id(self) -> Self:
+        if self.id is None and (self.speak or self.commit or self.patches or self.end):
+            raise PydanticCustomError("value_error", "a frame with items has an id")
+        return self
+
+
+class _LooseFrame(_Frame):
+    speak: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS)] = []  # pyright: ignore[reportIncompatibleVariableOverride]
+    commit: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS)] = []  # pyright: ignore[reportIncompatibleVariableOverride]
+    patches: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS)] = []  # pyright: ignore[reportIncompatibleVariableOverride]
+    end: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS)] = []  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFrame:
+    """One frame of a client. An item that breaks a rule stands as its error, so that its neighbours still
+    count.
+
+    Results are given in the order speak, commit, patches, end. `id` is None for frames without items.
+    """
+
+    id: str | int | None = None
+    speak: list[LinkSpeak | LoopError] = field(default_factory=list["LinkSpeak | LoopError"])
+    commit: list[LinkCommit | LoopError] = field(default_factory=list["LinkCommit | LoopError"])
+    patches: list[LinkPatches | LoopError] = field(default_factory=list["LinkPatches | LoopError"])
+    end: list[LinkEnd | LoopError] = field(default_factory=list["LinkEnd | LoopError"])
+    ping: bool = False
+    pong: bool = False
+
+
+M = TypeVar("M", bound=BaseModel)
+
+# Numbers that a float would not give back digit by digit, and words that are no JSON: those bodies are read
+# by the exact codec. In a text they cost a slower reading, nothing else.
+_NEEDS_EXACT = re.compile(rb"[0-9]\.[0-9]{14}|[0-9]{15,}\.|[0-9][eE]|NaN|Infinity")
+
+
+def parse_body(model: type[M], raw: bytes | bytearray | str) -> M:
+    """The body in `raw`. Raises LoopError: `malformed_json` (400), `unknown_field`, `limit_exceeded`,
+    `patch_invalid` or `invalid_request` (422), with the pointer of each broken place.
+    """
+    data = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else raw
+    if _NEEDS_EXACT.search(data):
+        try:
+            value = codec.loads(data)
+        except ValueError as error:
+            raise malformed_json(error) from error
+        return parse_value(model, value)
+    try:
+        return model.model_validate_json(data)
+    except ValidationError as error:
+        raise request_error(error) from error
+
+
+def parse_value(model: type[M], value: Any) -> M:
+    """As `parse_body`, for a value that is parsed already."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise request_error(error) from error
+
+
+def parse_link_frame(raw: bytes | str | dict[str, Any]) -> LinkFrame:
+    """One frame after hello.
+
+    Raises LoopError when the frame itself is broken; broken items stand as errors.
+    """
+    try:
+        frame = _read(_Frame, raw)
+        return LinkFrame(
+            frame.id,
+            [*frame.speak],
+            [*frame.commit],
+            [*frame.patches],
+            [*frame.end],
+            frame.ping is not None,
+            frame.pong is not None,
+        )
+    except LoopError:
+        loose = _read(_LooseFrame, raw)
+    return LinkFrame(
+        loose.id,
+        [_item(LinkSpeak, item, f"/speak/{at}") for at, item in enumerate(loose.speak)],
+        [_item(LinkCommit, item, f"/commit/{at}") for at, item in enumerate(loose.commit)],
+        [_item(LinkPatches, item, f"/patches/{at}") for at, item in enumerate(loose.patches)],
+        [_item(LinkEnd, item, f"/end/{at}") for at, item in enumerate(loose.end)],
+        loose.ping is not None,
+        loose.pong is not None,
+    )
+
+
+def _read(model: type[M], raw: bytes | str | dict[str, Any]) -> M:
+    return parse_value(model, raw) if isinstance(raw, dict) else parse_body(model, raw)
+
+
+def _item(model: type[M], value: Any, pointer: str) -> M | LoopError:
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        return request_error(error, pointer)
+
+
+def malformed_json(error: Exception) -> LoopError:
+    return LoopError(f"the body is not JSON: {error}", code=ErrorCode.MALFORMED_JSON)
+
+
+def request_error(error: ValidationError, prefix: str = "") -> LoopError:
+    """The coded error of a Pydantic refusal."""
+    kinds = {str(place["type"]) for place in error.errors(include_url=False, include_input=False)}
+    places = validation_errors(error, prefix)
+    if "json_invalid" in kinds:
+        return LoopError(f"the body is not JSON: {places[0]['message']}", code=ErrorCode.MALFORMED_JSON)
+    for kind, code in _CODES:
+        if kinds == {kind}:
+            return LoopError(_sentence(places[0]), code=code, errors=places)
+    return InvalidRequest(_sentence(places[0]), errors=places)
+
+
+_CODES = (
+    ("extra_forbidden", ErrorCode.UNKNOWN_FIELD),
+    ("limit_exceeded", ErrorCode.LIMIT_EXCEEDED),
+    ("patch_invalid", ErrorCode.PATCH_INVALID),
+)
+
+
+def _sentence(place: Any) -> str:
+    return f"{place['pointer'] or '/'}: {place['message']}"
