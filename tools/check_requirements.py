@@ -1,7 +1,8 @@
 """Requirement ids checked both ways: every id of spec/requirements has a test, every test names a known id.
 
-Marks are collected from the syntax tree (`@pytest.mark.requirement("L1", …)`, also inside `pytest.param(marks=…)`),
-so no test module is imported. TypeScript tests name ids in their title as `[D43]`.
+Marks are collected from the syntax tree (`@pytest.mark.requirement("L1", …)`, also inside
+`pytest.param(marks=…)`), so no test module is imported. TypeScript tests name ids in their title as
+`[D43]`.
 """
 
 from __future__ import annotations

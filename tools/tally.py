@@ -1,7 +1,8 @@
 """Runs the gates and the tests, two at a time, and ends with one line that tells how many tests ran.
 
-`python tools/tally.py check` or any names of PARTS. A gate passes or fails; a suite also counts its tests. The run
-fails when any part failed, or when a suite ran no test. Each part's output is printed as one piece when it ends.
+`python tools/tally.py check` or any names of PARTS. A gate passes or fails; a suite also counts its tests.
+The run fails when any part failed, or when a suite ran no test. Each part's output is printed as one piece
+when it ends.
 """
 
 from __future__ import annotations
@@ -119,7 +120,9 @@ def run(name: str, part: Part) -> Outcome:
             stdin=subprocess.DEVNULL,
             check=False,
         )
-        counts = {"nothing": lambda _: (0, 0, 0), "pytest": pytest_counts, "vitest": vitest_counts}[part.counts]
+        counts = {"nothing": lambda _: (0, 0, 0), "pytest": pytest_counts, "vitest": vitest_counts}[
+            part.counts
+        ]
         passed, failed, skipped = counts(report)
     ran_none = part.counts != "nothing" and passed + failed == 0
     ok = ended.returncode == 0 and not failed and not ran_none

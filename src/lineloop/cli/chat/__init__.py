@@ -1,0 +1,1 @@
+"""The terminal client: a pure transcript, its words, a line editor, a screen, and the session around them."""

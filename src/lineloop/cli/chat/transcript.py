@@ -1,0 +1,235 @@
+"""A conversation as a reader sees it: stream events in, lines that stay and a live region out. Pure.
+
+Decides what is shown, in which order and once; calls.py has the words for tool calls, painter.py the colours.
+Leaves sending and answering to session.py. Events are those of spec/protocol.md §8.4: a `message` replaces, a
+`patch` counts only when its seq follows the known revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from lineloop.cli.chat.calls import INVOKE, Call, arguments_text, clock_text, told_of
+from lineloop.kit.clock import parse_rfc3339
+from lineloop.protocol.actors import USER
+from lineloop.protocol.errors import PatchInvalid
+from lineloop.protocol.messages import Message, MessageStatus, Purpose
+from lineloop.protocol.patches import apply_patch
+
+
+class LineKind(StrEnum):
+    YOU = "you"
+    OTHER = "other"
+    TOOL = "tool"
+    CARD = "card"
+    NOTE = "note"
+    TROUBLE = "trouble"
+
+
+class Line(NamedTuple):
+    """One thing to show. `speaker` is a short name for YOU and OTHER, else empty."""
+
+    kind: LineKind
+    text: str
+    speaker: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """A card that waits for this person. `choices` are (value, label)."""
+
+    id: str
+    text: str
+    choices: tuple[tuple[str, str], ...]
+    free_text: bool
+
+    def value_of(self, typed: str) -> str | None:
+        """The answer that typed text means: a number, a label, a value, or free text where allowed."""
+        word = typed.strip()
+        if word.isdigit() and 1 <= int(word) <= len(self.choices):
+            return self.choices[int(word) - 1][0]
+        for value, label in self.choices:
+            if word.casefold() in (value.casefold(), label.casefold()):
+                return value
+        return word if self.free_text and word else None
+
+    def hint(self) -> str:
+        """How to answer, in a few words."""
+        ways = [f"1–{len(self.choices)}" if len(self.choices) > 1 else "1"] if self.choices else []
+        ways += ["your own words"] if self.free_text else []
+        instead = "/say TEXT talks instead" if self.free_text else "other words are said to the agent"
+        return f"answer with {' or '.join(ways)}; Escape dismisses; {instead}"
+
+
+@dataclass
+class Transcript:
+    """Everything known of one root conversation."""
+
+    root_id: str
+    messages: dict[str, Message] = field(default_factory=dict[str, Message])
+    calls: dict[str, Call] = field(default_factory=dict[str, Call])
+    _told: set[str] = field(default_factory=set[str])
+    _envelopes: set[str] = field(default_factory=set[str])
+
+    def echo(self, key: str, text: str) -> Line:
+        """The person's own line, shown before the server has it, and not again when it is stored."""
+        self._told.add(f"key:{key}")
+        return Line(LineKind.YOU, text, "you")
+
+    def take_message(self, message: Message) -> list[Line]:
+        """A full message; answers the lines that are new."""
+        known = self.messages.get(message.id)
+        if known and known.revision > message.revision and known.status.ended:
+            return []
+        self.messages[message.id] = message
+        return self._lines_of(message)
+
+    def take_patch(self, message_id: str, patch: Mapping[str, Any]) -> list[Line]:
+        """One increment. A patch that does not follow the known revision is passed over; a message comes
+        instead.
+        """
+        message = self.messages.get(message_id)
+        if message is None or patch.get("seq") != message.revision + 1:
+            return []
+        try:
+            content = apply_patch(message.content, dict(patch))
+        except PatchInvalid:
+            return []
+        self.messages[message_id] = message.with_content(content, message.revision + 1)
+        return self._lines_of(self.messages[message_id])
+
+    def live(self, now_ms: int) -> list[Line]:
+        """What is going on right now: open streams, running operations, work behind the scenes, the open
+        card.
+        """
+        lines = [
+            Line(LineKind.OTHER, message.text, message.actor.key)
+            for message in self._in_root()
+            if message.status is MessageStatus.STREAMING and message.text and _shown(message)
+        ]
+        for call in self.calls.values():
+            if call.running and call.ends_at_ms is not None:
+                left = call.ends_at_ms - now_ms
+                words = f"{clock_text(left)} left" if left > 0 else "time is up"
+                lines.append(Line(LineKind.TOOL, f"● {call.label} · {words} · say stop to end it"))
+        working = self._working()
+        if working and not lines:
+            lines.append(Line(LineKind.NOTE, f"{working} is working …"))
+        question = self.question()
+        if question:
+            lines.append(Line(LineKind.NOTE, question.hint()))
+        return lines
+
+    def question(self) -> OpenQuestion | None:
+        """The oldest card that waits for an answer."""
+        for message in self._in_root():
+            if message.purpose is Purpose.QUESTION:
+                block = _card(message)
+                if block.get("state") == "pending":
+                    choices = tuple((one["value"], one["label"]) for one in block.get("choices") or ())
+                    is_free = block.get("type") == "ask" and bool(block.get("allow_other") or not choices)
+                    return OpenQuestion(message.id, str(block.get("text", "")), choices, is_free)
+        return None
+
+    def said_after(self, ordinal: int) -> list[Message]:
+        """What others have said after a place in the conversation, ended, in order."""
+        return [
+            message
+            for message in self._in_root()
+            if message.ordinal > ordinal
+            and message.actor.kind != USER
+            and message.status.ended
+            and _shown(message)
+        ]
+
+    def _in_root(self) -> Iterable[Message]:
+        mine = (message for message in self.messages.values() if message.conversation_id == self.root_id)
+        return sorted(mine, key=lambda message: message.ordinal)
+
+    def _working(self) -> str | None:
+        for message in self.messages.values():
+            if message.conversation_id != self.root_id and message.status is MessageStatus.STREAMING:
+                behalf = message.on_behalf_of
+                return message.actor.operator_key or (behalf.key if behalf else None) or message.actor.key
+        return None
+
+    def _lines_of(self, message: Message) -> list[Line]:
+        if message.conversation_id != self.root_id:
+            return []
+        if message.purpose is Purpose.ENVELOPE:
+            return self._told_of_envelope(message)
+        if message.purpose is Purpose.QUESTION:
+            return self._told_of_question(message)
+        if not message.status.ended or not _shown(message) or not self._first(message):
+            return []
+        if message.actor.kind == USER:
+            return [Line(LineKind.YOU, message.text, "you")] if message.text else []
+        lines = [Line(LineKind.OTHER, message.text, message.actor.key)] if message.text else []
+        return lines + _how_it_ended(message)
+
+    def _first(self, message: Message) -> bool:
+        names = {message.id, f"key:{message.key}"} if message.actor.kind == USER else {message.id}
+        fresh = not (names & self._told)
+        self._told |= names
+        return fresh
+
+    def _told_of_question(self, message: Message) -> list[Line]:
+        block = _card(message)
+        state = str(block.get("state", "pending"))
+        mark = f"{message.id}:{'open' if state == 'pending' else 'closed'}"
+        if mark in self._told:
+            return []
+        self._told.add(mark)
+        if state == "pending":
+            choices = [f"  {n}  {one['label']}" for n, one in enumerate(block.get("choices") or (), start=1)]
+            return [Line(LineKind.CARD, "\n".join([str(block.get("text", "")), *choices]), message.actor.key)]
+        if state == "success":
+            labels = {one["value"]: one["label"] for one in block.get("choices") or ()}
+            return [Line(LineKind.NOTE, f"answered: {labels.get(block.get('value'), block.get('value'))}")]
+        words = {"dismissed": "dismissed", "timeout": "nobody answered in time"}
+        return [Line(LineKind.NOTE, f"question closed: {words.get(state, state)}")]
+
+    def _told_of_envelope(self, message: Message) -> list[Line]:
+        envelope = message.envelope
+        if envelope is None or message.id in self._envelopes:
+            return []
+        self._envelopes.add(message.id)
+        kind, payload = str(envelope.get("type", "")), envelope.get("payload") or {}
+        call_id = str((envelope.get("correlation") or {}).get("call_id", ""))
+        if kind == INVOKE:
+            call = Call(
+                call_id, payload.get("app_scope", ""), payload.get("method", ""), payload.get("params") or {}
+            )
+            if call_id in self.calls:
+                return []
+            self.calls[call_id] = call
+            arguments = arguments_text(call.params)
+            return [Line(LineKind.TOOL, f"→ {call.name}" + (f" · {arguments}" if arguments else ""))]
+        call = self.calls.get(call_id)
+        if call is None or payload.get("rejected"):
+            text = payload.get("message") or payload.get("code") if payload.get("rejected") else None
+            return [Line(LineKind.TOOL, f"✗ refused: {text}")] if text else []
+        text = told_of(call, kind, payload, parse_rfc3339(message.created_at))
+        return [Line(LineKind.TOOL, text)] if text else []
+
+
+def _card(message: Message) -> Mapping[str, Any]:
+    blocks = message.content.get("blocks") or [{}]
+    return blocks[0]
+
+
+def _shown(message: Message) -> bool:
+    """Speech between people and agents; answers are told by their question's card."""
+    return message.purpose in (Purpose.SPEECH, Purpose.INPUT, Purpose.RUN)
+
+
+def _how_it_ended(message: Message) -> list[Line]:
+    if message.status is MessageStatus.COMPLETED:
+        return []
+    error = (message.content.get("meta") or {}).get("error") or {}
+    reason = error.get("message") or error.get("code") or ""
+    word = "stopped" if message.status is MessageStatus.CANCELLED else "failed"
+    return [Line(LineKind.TROUBLE, f"{message.actor.key} {word}" + (f": {reason}" if reason else ""))]

@@ -1,0 +1,334 @@
+"""The words and options of the command line. Nothing here does the work; each command imports its module.
+
+Options keep the names of docs/reference/command-line.md. `--data-dir`, `--server` and `--token` fall back
+to the environment (lineloop.settings).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lineloop.cli.failures import CommandFailed, Exit, failure_of, tell
+from lineloop.protocol.errors import LoopError
+from lineloop.settings import Settings
+
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where this system keeps its data.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+Server = Annotated[str | None, typer.Option("--server", help="Address of a running server.")]
+Token = Annotated[str | None, typer.Option("--token", help="Credential for that server.")]
+AdminToken = Annotated[str | None, typer.Option("--admin-token", help="Credential with every right.")]
+ReadyFile = Annotated[
+    Path | None, typer.Option("--ready-file", help="Written once every part answers, removed on exit.")
+]
+Port = Annotated[int | None, typer.Option(help="0 takes any free port.", min=0, max=65535)]
+
+# Tracebacks and markup stay plain: people paste terminal output into reports.
+PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
+
+app = typer.Typer(
+    name="lineloop",
+    help="A durable runtime in which people, agents and mini-apps work together.",
+    no_args_is_help=True,
+    **PLAIN,
+)
+token_app = typer.Typer(help="Credentials for programs.", no_args_is_help=True, **PLAIN)
+apps_app = typer.Typer(help="MiniApps of a device.", no_args_is_help=True, **PLAIN)
+app.add_typer(token_app, name="token")
+app.add_typer(apps_app, name="app")
+
+
+def settings_for(
+    data_dir: Path | None = None, server: str | None = None, token: str | None = None
+) -> Settings:
+    """The environment's settings with a command's options on top."""
+    settings = Settings.from_environment()
+    return replace(
+        settings,
+        data_dir=(data_dir or settings.data_dir).expanduser().absolute(),
+        server=server or settings.server,
+        token=token or settings.token,
+    )
+
+
+def finish(work: Callable[[], int | None]) -> None:
+    """Runs a command and turns its failures into words and an exit code."""
+    try:
+        code = work() or 0
+    except CommandFailed as failure:
+        code = tell(failure)
+    except LoopError as error:
+        code = tell(failure_of(error))
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:
+        code = Exit.FAILED
+    raise typer.Exit(int(code))
+
+
+def run_async(work: Callable[[], Coroutine[Any, Any, int | None]]) -> None:
+    """`finish` for commands that need an event loop."""
+    import asyncio
+
+    finish(lambda: asyncio.run(work()))
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as installed
+
+        print(installed("lineloop"))
+        raise typer.Exit
+
+
+@app.command()
+def up(
+    data_dir: DataDir = None,
+    server_port: Port = None,
+    shell_port: Port = None,
+    host: Annotated[str, typer.Option(help="Who shows app surfaces: headless, or web.")] = "headless",
+    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
+    ready_file: ReadyFile = None,
+    chat: Annotated[bool, typer.Option("--chat", help="In a terminal, start and talk to it there.")] = False,
+) -> None:
+    """Everything in one process: server, assistant and device Runtime."""
+    settings = settings_for(data_dir)
+
+    def work() -> int:
+        from lineloop.cli.up import UpOptions, run_up, up_with_chat
+
+        options = UpOptions(settings.data_dir, server_port, shell_port, host, not no_open, ready_file)
+        if chat and sys.stdin.isatty() and sys.stdout.isatty():
+            return up_with_chat(settings, options)
+        return run_up(settings, options)
+
+    finish(work)
+
+
+@app.command()
+def serve(
+    data_dir: DataDir = None,
+    database: Annotated[
+        str | None, typer.Option(help="sqlite:///PATH; the data directory's by default.")
+    ] = None,
+    redis: Annotated[str | None, typer.Option(help="Wake-ups for several servers.")] = None,
+    port: Port = None,
+    ready_file: ReadyFile = None,
+) -> None:
+    """The conversation server alone."""
+    settings = settings_for(data_dir)
+
+    def work() -> int:
+        from lineloop.cli.serve import run_serve
+
+        return run_serve(settings, database=database, redis=redis, port=port, ready_file=ready_file)
+
+    finish(work)
+
+
+@app.command()
+def device(
+    server: Server = None,
+    token: Token = None,
+    data_dir: DataDir = None,
+    host: Annotated[str, typer.Option(help="Who shows app surfaces: headless, or web.")] = "headless",
+    ready_file: ReadyFile = None,
+) -> None:
+    """The device Runtime alone, joined to a server."""
+    settings = settings_for(data_dir, server, token)
+
+    def work() -> int:
+        from lineloop.cli.device import run_device
+
+        return run_device(settings, host=host, ready_file=ready_file)
+
+    finish(work)
+
+
+@app.command("run")
+def run_operator(
+    file_or_module: Annotated[str, typer.Argument(metavar="FILE_OR_MODULE")],
+    server: Server = None,
+    token: Token = None,
+    data_dir: DataDir = None,
+    kubernetes: Annotated[bool, typer.Option("--kubernetes", help="Resources live in a cluster.")] = False,
+) -> None:
+    """Your operators, from a file or a module."""
+    settings = settings_for(data_dir, server, token)
+
+    async def work() -> int:
+        from lineloop.cli.run import run_operators
+
+        return await run_operators(settings, file_or_module, kubernetes=kubernetes)
+
+    run_async(work)
+
+
+@app.command()
+def chat(
+    text: Annotated[str | None, typer.Argument(help="Say this, wait for the answer and exit.")] = None,
+    conversation: Annotated[str | None, typer.Option(help="Go on in this conversation.")] = None,
+    to: Annotated[str, typer.Option(help="Whom you talk to.", metavar="operator/KEY")] = "operator/assistant",
+    as_json: Json = False,
+    new: Annotated[bool, typer.Option("--new", help="Begin a new conversation.")] = False,
+    data_dir: DataDir = None,
+    server: Server = None,
+    token: Token = None,
+) -> None:
+    """Talk to your agents in the terminal."""
+    settings = settings_for(data_dir, server, token)
+
+    async def work() -> int:
+        from lineloop.cli.chat.command import ChatOptions, run_chat
+
+        return await run_chat(settings, ChatOptions(text, conversation, to, as_json, new))
+
+    run_async(work)
+
+
+@token_app.command("create")
+def token_create(
+    actor: Annotated[str, typer.Option(help="Whom the token speaks as.", metavar="KIND/KEY")],
+    data_dir: DataDir = None,
+    server: Server = None,
+    admin_token: AdminToken = None,
+    as_json: Json = False,
+) -> None:
+    """Make a token. It is shown once."""
+    settings = settings_for(data_dir, server, admin_token)
+
+    async def work() -> int:
+        from lineloop.cli.tokens import create_token
+
+        return await create_token(settings, actor, as_json=as_json)
+
+    run_async(work)
+
+
+@token_app.command("list")
+def token_list(
+    data_dir: DataDir = None, server: Server = None, admin_token: AdminToken = None, as_json: Json = False
+) -> None:
+    """The tokens that exist, without their secrets."""
+    settings = settings_for(data_dir, server, admin_token)
+
+    async def work() -> int:
+        from lineloop.cli.tokens import list_tokens
+
+        return await list_tokens(settings, as_json=as_json)
+
+    run_async(work)
+
+
+@token_app.command("revoke")
+def token_revoke(
+    token_id: Annotated[str, typer.Argument(metavar="ID")],
+    data_dir: DataDir = None,
+    server: Server = None,
+    admin_token: AdminToken = None,
+) -> None:
+    """End a token at once."""
+    settings = settings_for(data_dir, server, admin_token)
+
+    async def work() -> int:
+        from lineloop.cli.tokens import revoke_token
+
+        return await revoke_token(settings, token_id)
+
+    run_async(work)
+
+
+@app.command()
+def audit(
+    call: Annotated[str | None, typer.Option(help="The story of one call id.")] = None,
+    app_scope: Annotated[str | None, typer.Option("--app", help="Rows of one app.")] = None,
+    conversation: Annotated[str | None, typer.Option(help="Rows of one conversation.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000)] = 200,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+) -> None:
+    """Who did what on this device."""
+    settings = settings_for(data_dir)
+
+    def work() -> int:
+        from lineloop.cli.audit import AuditQuery, show_audit
+
+        return show_audit(settings, AuditQuery(call, app_scope, conversation, limit), as_json=as_json)
+
+    finish(work)
+
+
+@app.command()
+def doctor(
+    data_dir: DataDir = None,
+    fault_sites: Annotated[bool, typer.Option("--fault-sites", help="Where faults can be injected.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Check this machine and this data directory."""
+    settings = settings_for(data_dir)
+
+    def work() -> int:
+        from lineloop.cli.doctor import list_fault_sites, run_checks
+
+        return list_fault_sites(as_json=as_json) if fault_sites else run_checks(settings, as_json=as_json)
+
+    finish(work)
+
+
+@apps_app.command("list")
+def app_list(data_dir: DataDir = None, as_json: Json = False) -> None:
+    """Installed apps, their versions and whether they are enabled."""
+    _app_command("list", data_dir, as_json)
+
+
+@apps_app.command("install")
+def app_install(
+    source: Annotated[Path, typer.Argument(metavar="FILE|DIR")],
+    data_dir: DataDir = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Agree to what the app asks for.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Install an app from a directory."""
+    _app_command("install", data_dir, as_json, source=str(source.expanduser().absolute()), yes=yes)
+
+
+@apps_app.command("enable")
+def app_enable(app_scope: str, data_dir: DataDir = None, as_json: Json = False) -> None:
+    """Let people and agents use an app again."""
+    _app_command("enable", data_dir, as_json, app_scope=app_scope)
+
+
+@apps_app.command("disable")
+def app_disable(app_scope: str, data_dir: DataDir = None, as_json: Json = False) -> None:
+    """End an app's work and take its tools away; its data stays."""
+    _app_command("disable", data_dir, as_json, app_scope=app_scope)
+
+
+@apps_app.command("remove")
+def app_remove(app_scope: str, data_dir: DataDir = None, as_json: Json = False) -> None:
+    """Disable an app and delete it with its data."""
+    _app_command("remove", data_dir, as_json, app_scope=app_scope)
+
+
+def _app_command(verb: str, data_dir: Path | None, as_json: bool, **arguments: Any) -> None:
+    settings = settings_for(data_dir)
+
+    async def work() -> int:
+        from lineloop.cli.apps import run_app_command
+
+        return await run_app_command(settings, verb, arguments, as_json=as_json)
+
+    run_async(work)
+
+
+def main() -> None:
+    """Parses sys.argv and ends the process."""
+    app()

@@ -1,0 +1,60 @@
+"""What a process is told from outside: the environment variables of Lineloop, read here and nowhere else.
+
+Decides names, defaults and the data directory. Leaves to the parts what they do with a value.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+DEMO_MODEL = "demo"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Values of the environment; a command's options take precedence over them.
+
+    `data_dir` is LINELOOP_DATA_DIR or the platform's data directory. `server` and `token` are for programs
+    that talk to a server elsewhere. `fault_plan` is empty unless LINELOOP_ALLOW_FAULTS=1. `log_format` is
+    `json`, `console`, or None to follow the terminal (LINELOOP_LOG).
+    """
+
+    data_dir: Path
+    server: str | None = None
+    token: str | None = None
+    model: str = DEMO_MODEL
+    fault_plan: str = ""
+    log_format: str | None = None
+    log_level: str = "info"
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
+        """Reads os.environ unless given another mapping. An empty value counts as absent."""
+        source = os.environ if environment is None else environment
+        values = {name: value for name, value in source.items() if name.startswith("LINELOOP_") and value}
+        faults_allowed = values.get("LINELOOP_ALLOW_FAULTS") == "1"
+        given = values.get("LINELOOP_DATA_DIR")
+        return cls(
+            data_dir=Path(given).expanduser() if given else default_data_dir(),
+            server=values.get("LINELOOP_SERVER"),
+            token=values.get("LINELOOP_TOKEN"),
+            model=values.get("LINELOOP_MODEL", DEMO_MODEL),
+            fault_plan=values.get("LINELOOP_FAULT", "") if faults_allowed else "",
+            log_format=values.get("LINELOOP_LOG"),
+            log_level=values.get("LINELOOP_LOG_LEVEL", "info").lower(),
+        )
+
+
+def default_data_dir() -> Path:
+    """The platform's directory for data of this user, for example ~/.local/share/lineloop."""
+    from platformdirs import user_data_path
+
+    return user_data_path("lineloop", appauthor=False)
+
+
+def child_environment() -> dict[str, str]:
+    """The environment for a process of Lineloop's own that goes on with the same settings."""
+    return dict(os.environ)

@@ -1,0 +1,179 @@
+"""What a reader of the terminal sees, told from stream events alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lineloop.cli.chat.calls import clock_text
+from lineloop.cli.chat.transcript import Line, LineKind, Transcript
+from lineloop.protocol.actors import Actor
+from lineloop.protocol.content import envelope_content, text_content
+from lineloop.protocol.messages import Message, MessageStatus, Purpose
+from lineloop.protocol.questions import QuestionKind, QuestionState, QuestionTerms, question_content
+
+ROOT = "root"
+ASSISTANT = Actor("operator", "assistant")
+DEVICE = Actor("runtime", "laptop")
+PERSON = Actor("user", "local")
+T0 = 1_767_225_600_000  # 2026-01-01T00:00:00Z
+
+
+class Story:
+    """Messages of one root conversation, numbered as the server would."""
+
+    def __init__(self) -> None:
+        self.transcript = Transcript(ROOT)
+        self._ordinal = 0
+
+    def take(
+        self,
+        actor: Actor,
+        content: dict[str, Any],
+        purpose: Purpose = Purpose.SPEECH,
+        *,
+        key: str | None = None,
+        message_id: str | None = None,
+        status: MessageStatus = MessageStatus.COMPLETED,
+        revision: int = 0,
+        conversation: str = ROOT,
+    ) -> list[Line]:
+        self._ordinal += 1
+        message = Message(
+            id=message_id or f"m{self._ordinal}",
+            conversation_id=conversation,
+            actor=actor,
+            target=None,
+            key=key or f"k{self._ordinal}",
+            reply_to_id=None,
+            purpose=purpose,
+            status=status,
+            revision=revision,
+            ordinal=self._ordinal,
+            offset=self._ordinal,
+            content=content,
+            created_at="2026-01-01T00:00:00.000Z",
+            updated_at="2026-01-01T00:00:00.000Z",
+        )
+        return self.transcript.take_message(message)
+
+    def envelope(self, actor: Actor, kind: str, payload: dict[str, Any], call_id: str = "c1") -> list[str]:
+        content = envelope_content({"type": kind, "correlation": {"call_id": call_id}, "payload": payload})
+        return [line.text for line in self.take(actor, content, Purpose.ENVELOPE)]
+
+    def start_focus(self) -> list[str]:
+        params = {"minutes": 1, "label": "tea"}
+        payload = {"app_scope": "pomodoro", "method": "start", "contract_version": "1", "params": params}
+        return self.envelope(ASSISTANT, "lineup.tool.invoke", payload)
+
+    def live(self, later_ms: int = 0) -> list[str]:
+        return [line.text for line in self.transcript.live(T0 + later_ms)]
+
+
+def test_a_timer_is_said_to_run_only_after_started() -> None:
+    story = Story()
+    assert story.start_focus() == ["→ pomodoro.start · minutes 1, label tea"]
+    assert story.envelope(DEVICE, "lineup.tool.accepted", {"stage": "starting"}) == [
+        "· pomodoro.start is starting"
+    ]
+    assert story.live() == []
+    started = {"stage": "started", "ends_at": "2026-01-01T00:01:00.000Z"}
+    assert story.envelope(DEVICE, "lineup.tool.progress", started) == ["● pomodoro.start started, 1:00 to go"]
+    assert story.live(13_000) == ["● tea · 0:47 left · say stop to end it"]
+    ended = {"result": {"outcome": "interrupted", "elapsed_ms": 13_000}}
+    assert story.envelope(DEVICE, "lineup.tool.result", ended) == ["■ pomodoro.start: interrupted after 0:13"]
+    assert story.live(14_000) == []
+
+
+def test_a_receipt_that_comes_twice_is_told_once_and_nothing_is_told_after_the_end() -> None:
+    story = Story()
+    story.start_focus()
+    assert story.envelope(DEVICE, "lineup.tool.accepted", {"stage": "accepted"})
+    assert story.envelope(DEVICE, "lineup.tool.accepted", {"stage": "accepted"}) == []
+    assert story.envelope(DEVICE, "lineup.tool.error", {"code": "app_disabled", "message": ""}) == [
+        "✗ pomodoro.start: app_disabled"
+    ]
+    assert story.envelope(DEVICE, "lineup.tool.result", {"result": {}}) == []
+
+
+def test_a_message_sent_from_here_is_shown_once() -> None:
+    story = Story()
+    assert story.transcript.echo("mine", "hi") == Line(LineKind.YOU, "hi", "you")
+    assert story.take(PERSON, text_content("hi"), Purpose.INPUT, key="mine") == []
+    assert story.take(PERSON, text_content("from the phone"), Purpose.INPUT) == [
+        Line(LineKind.YOU, "from the phone", "you")
+    ]
+
+
+def test_a_stream_is_live_until_it_ends_and_stays_once() -> None:
+    story = Story()
+    streaming = MessageStatus.STREAMING
+    assert story.take(ASSISTANT, text_content("The"), message_id="a", status=streaming, revision=1) == []
+    patch = {"op": "append", "seq": 2, "mask": "block.content", "block": {"id": "text", "content": " tea"}}
+    assert story.transcript.take_patch("a", patch) == []
+    assert story.live() == ["The tea"]
+    assert story.transcript.take_patch("a", patch) == [], "a repeated patch changes nothing"
+    assert story.live() == ["The tea"]
+    told = story.take(ASSISTANT, text_content("The tea is ready."), message_id="a", revision=4)
+    assert told == [Line(LineKind.OTHER, "The tea is ready.", "assistant")]
+    assert story.take(ASSISTANT, text_content("The tea is ready."), message_id="a", revision=4) == []
+
+
+def test_a_failed_message_says_why() -> None:
+    content = {**text_content("half"), "meta": {"error": {"code": "run_failed", "message": "no luck"}}}
+    lines = Story().take(ASSISTANT, content, status=MessageStatus.FAILED)
+    assert [line.text for line in lines] == ["half", "assistant failed: no luck"]
+
+
+def test_a_card_is_answered_by_number_label_or_value_and_closes_once() -> None:
+    story = Story()
+    terms = QuestionTerms(QuestionKind.ASK, "Which tea?", (("g", "Green"), ("b", "Black")))
+    asked = question_content(terms, deadline_at="2026-01-01T01:00:00.000Z", state=QuestionState.PENDING)
+    lines = story.take(ASSISTANT, asked, Purpose.QUESTION, message_id="q")
+    assert lines == [Line(LineKind.CARD, "Which tea?\n  1  Green\n  2  Black", "assistant")]
+    question = story.transcript.question()
+    assert question is not None
+    assert [question.value_of(word) for word in ("2", "green", "b", "3", "stop")] == [
+        "b",
+        "g",
+        "b",
+        None,
+        None,
+    ]
+    closed = question_content(
+        terms, deadline_at="2026-01-01T01:00:00.000Z", state=QuestionState.SUCCESS, value="g"
+    )
+    assert [line.text for line in story.take(ASSISTANT, closed, Purpose.QUESTION, message_id="q")] == [
+        "answered: Green"
+    ]
+    assert story.transcript.question() is None
+
+
+def test_free_text_answers_only_where_the_card_allows_it() -> None:
+    story = Story()
+    terms = QuestionTerms(QuestionKind.ASK, "Name?", (), allow_other=True)
+    asked = question_content(terms, deadline_at="2026-01-01T01:00:00.000Z", state=QuestionState.PENDING)
+    story.take(ASSISTANT, asked, Purpose.QUESTION)
+    question = story.transcript.question()
+    assert question is not None
+    assert question.value_of(" Ada ") == "Ada"
+    assert question.value_of("  ") is None
+
+
+def test_work_in_a_process_conversation_is_hinted_at_and_not_shown() -> None:
+    story = Story()
+    lines = story.take(
+        ASSISTANT, text_content("thinking"), status=MessageStatus.STREAMING, conversation="process"
+    )
+    assert lines == []
+    assert story.live() == ["assistant is working …"]
+
+
+def test_durations_read_like_a_clock() -> None:
+    assert [clock_text(ms) for ms in (0, 1, 999, 61_000, 3_661_000, -5)] == [
+        "0:00",
+        "0:01",
+        "0:01",
+        "1:01",
+        "1:01:01",
+        "0:00",
+    ]
