@@ -29,7 +29,11 @@ ReadyFile = Annotated[
 Port = Annotated[int | None, typer.Option(help="0 takes any free port.", min=0, max=65535)]
 
 # Tracebacks and markup stay plain: people paste terminal output into reports.
-PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
+PLAIN: dict[str, Any] = {
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+    "add_completion": False,
+}
 
 app = typer.Typer(
     name="lineloop",

@@ -1,0 +1,145 @@
+"""`lineloop doctor`: is this machine able, is this data directory sound, and where can faults be injected.
+
+Decides what is checked and the words; changes nothing. Each check stands alone, so one failure hides no other.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from lineloop.cli.failures import Exit
+from lineloop.cli.running import find_running
+from lineloop.kit.filesystem import NetworkFilesystem, filesystem_of, refuse_network_filesystem
+from lineloop.kit.json import dumps
+from lineloop.protocol.fault_sites import FaultSite
+from lineloop.settings import Settings
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_SQLITE = (3, 37, 0)
+ENOUGH_BYTES = 200 * 1024 * 1024
+DATABASES = ("server.db", "device.db")
+MOMENTS = {
+    "before_commit": "just before its commit",
+    "after_commit": "just after its commit",
+    "before": "just before it",
+    "after": "just after it",
+    "before_rename": "before the files move into place",
+    "after_rename": "after the files moved into place",
+}
+
+
+class Check(NamedTuple):
+    name: str
+    ok: bool
+    detail: str
+
+
+def run_checks(settings: Settings, *, as_json: bool) -> int:
+    """Prints every check; 1 when one failed."""
+    data_dir = settings.data_dir
+    checks = [
+        _python(),
+        _sqlite(),
+        _guarded("logic container", _container),
+        _guarded("file system", lambda: _filesystem(data_dir)),
+        _guarded("disk space", lambda: _space(data_dir)),
+        *(_guarded(name, lambda name=name: _database(data_dir / name)) for name in DATABASES),
+        _running(data_dir),
+    ]
+    ok = all(check.ok for check in checks)
+    if as_json:
+        print(dumps({"ok": ok, "data_dir": str(data_dir), "checks": [check._asdict() for check in checks]}))
+    else:
+        print(f"data directory: {data_dir}")
+        for check in checks:
+            print(f"{'ok  ' if check.ok else 'FAIL'}  {check.name}: {check.detail}")
+    return Exit.DONE if ok else Exit.FAILED
+
+
+def _guarded(name: str, check: Callable[[], str]) -> Check:
+    try:
+        return Check(name, True, check())
+    except Exception as problem:  # noqa: BLE001 - whatever went wrong is the finding
+        return Check(name, False, str(problem) or type(problem).__name__)
+
+
+def _python() -> Check:
+    return Check(
+        "python", sys.version_info[:2] >= OLDEST_PYTHON, f"{platform.python_version()} on {sys.platform}"
+    )
+
+
+def _sqlite() -> Check:
+    return Check("sqlite", sqlite3.sqlite_version_info >= OLDEST_SQLITE, sqlite3.sqlite_version)
+
+
+def _container() -> str:
+    import quickjs
+
+    answer = quickjs.Context().eval("[1, 2].map(x => x * 21)[1]")
+    if answer != 42:
+        raise RuntimeError(f"the JavaScript engine answered {answer}")
+    return "the JavaScript engine answers"
+
+
+def _filesystem(data_dir: Path) -> str:
+    try:
+        refuse_network_filesystem(data_dir)
+    except NetworkFilesystem as problem:
+        raise RuntimeError(
+            f"{problem.kind} is a network file system; the data needs a local disk"
+        ) from problem
+    return filesystem_of(data_dir) or "local"
+
+
+def _space(data_dir: Path) -> str:
+    place = next(path for path in (data_dir, *data_dir.parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    if free < ENOUGH_BYTES:
+        raise RuntimeError(f"only {free // 1024**2} MiB are free")
+    return f"{free // 1024**2} MiB free"
+
+
+def _database(path: Path) -> str:
+    if not path.exists():
+        return "not created yet"
+    # Read-only and immutable=0: a running system keeps its locks, nothing is recovered or written here.
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5.0)) as connection:
+        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        revision = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    if verdict != "ok":
+        raise RuntimeError(f"{path} is damaged: {verdict}")
+    return f"sound, schema {revision[0] if revision else 'unknown'}, {path.stat().st_size // 1024} KiB"
+
+
+def _running(data_dir: Path) -> Check:
+    ready = find_running(data_dir)
+    return Check(
+        "running", True, f"process {ready.pid} at {ready.server_url}" if ready else "nothing runs here"
+    )
+
+
+def list_fault_sites(*, as_json: bool) -> int:
+    """Prints every site with a sentence."""
+    rows = [{"site": site.value, "sentence": sentence_of(site.value)} for site in FaultSite]
+    if as_json:
+        print(dumps({"fault_sites": rows}))
+    else:
+        for row in rows:
+            print(f"{row['site']:50} {row['sentence']}")
+    return Exit.DONE
+
+
+def sentence_of(site: str) -> str:
+    """What a site's name says in words: `device.accept.before_commit` is "device: accept, just before its commit"."""
+    part, *path = site.split(".")
+    moment = MOMENTS.get(path[-1]) if len(path) > 1 else None
+    steps = " ".join(path[:-1] if moment else path).replace("_", " ")
+    return f"{part}: {steps}, {moment}" if moment else f"{part}: at {steps}"
