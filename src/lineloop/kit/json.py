@@ -2,27 +2,45 @@
 
 Stricter than the standard library: NaN, Infinity, numbers beyond the floats and lone surrogates are refused
 on the way in and out, because another language on the wire could not read them back (spec/protocol.md §1).
+Numbers keep their digits: integers of any length are int, and a decimal that no float would give back digit
+by digit is a decimal.Decimal, in and out.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, NoReturn
+import re
+import secrets
+from decimal import Decimal
+from typing import Any, NoReturn, cast
 
 import rfc8785
 
 _MAX_CANONICAL_INTEGER = 2**53 - 1
+_EXACT_FLOAT_DIGITS = 15
+
+# The C encoder writes neither Decimal nor a literal of ours. A Decimal leaves it as a text that nobody else
+# can have written, because nobody else knows this process's token; afterwards that text becomes the number.
+_MARK = f"@number:{secrets.token_hex(16)}:"
+_MARKED_TEXT = re.compile(rf'"{_MARK}([0-9eE+.-]+)@"')
+_MARKED_BYTES = re.compile(_MARKED_TEXT.pattern.encode())
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _finite(text: str) -> float:
+def _number(text: str) -> float | Decimal:
     value = float(text)
     if value - value != 0.0:
         raise ValueError(f"{text} is too large a number")
-    return value
+    return value if len(text) <= _EXACT_FLOAT_DIGITS or repr(value) == text else Decimal(text)
+
+
+def _marked(value: object) -> str:
+    if isinstance(value, Decimal) and value.is_finite():
+        return f"{_MARK}{value}@"
+    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -36,19 +54,20 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-_decode = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite).decode
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_marked).encode
+_decode = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_number).decode
 _decode_strict = json.JSONDecoder(
-    parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique
+    parse_constant=_refuse_constant, parse_float=_number, object_pairs_hook=_unique
 ).decode
 
 
 def dumps(value: Any) -> str:
     """Compact JSON text, not escaped beyond need. Raises ValueError for what JSON cannot say."""
     try:
-        return _encode(value)
+        text = _encode(value)
     except (TypeError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from error
+    return _MARKED_TEXT.sub(r"\1", text) if _MARK in text else text
 
 
 def loads(text: str | bytes | bytearray) -> Any:
@@ -62,11 +81,33 @@ def strict_loads(text: str | bytes | bytearray) -> Any:
 
 
 def canonical(value: Any) -> bytes:
-    """RFC 8785 bytes, for digests and content hashes. Raises ValueError."""
+    """RFC 8785 bytes, for digests and content hashes. Raises ValueError.
+
+    Numbers beyond a double's exact range have no RFC 8785 form; they are written with all their digits, so
+    that different numbers never share a digest.
+    """
     try:
         return rfc8785.dumps(value)
+    except rfc8785.CanonicalizationError:
+        pass
+    except (RecursionError, UnicodeEncodeError) as error:
+        raise ValueError(f"no canonical form: {error}") from error
+    try:
+        return _MARKED_BYTES.sub(rb"\1", rfc8785.dumps(_with_marks(value)))
     except (rfc8785.CanonicalizationError, RecursionError, UnicodeEncodeError) as error:
         raise ValueError(f"no canonical form: {error}") from error
+
+
+def _with_marks(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _with_marks(item) for name, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_with_marks(item) for item in cast("list[Any]", value)]
+    if isinstance(value, Decimal) and value.is_finite():
+        return f"{_MARK}{value.normalize()}@"
+    if type(value) is int and abs(value) > _MAX_CANONICAL_INTEGER:
+        return f"{_MARK}{value}@"
+    return value
 
 
 def _checked(text: str | bytes | bytearray, decode: Any) -> Any:

@@ -25,7 +25,8 @@ from pydantic_core import PydanticCustomError
 from lineloop.kit import json as codec
 from lineloop.protocol.actors import MAX_PART_BYTES, Actor
 from lineloop.protocol.content import Purpose
-from lineloop.protocol.errors import ErrorCode, InvalidRequest, LoopError, PatchInvalid
+from lineloop.protocol.error_codes import ErrorCode
+from lineloop.protocol.errors import FieldError, InvalidRequest, LimitExceeded, LoopError, PatchInvalid
 from lineloop.protocol.json_rules import validation_errors
 from lineloop.protocol.machines import MessageStatus
 from lineloop.protocol.patches import PatchOp, validate_patch_shape
@@ -48,9 +49,13 @@ MAX_LEASE_MS = 24 * 3600 * 1000
 EndStatus = Literal[MessageStatus.COMPLETED, MessageStatus.FAILED, MessageStatus.CANCELLED]
 
 
+def _over(limit: str, maximum: int) -> PydanticCustomError:
+    return PydanticCustomError("limit_exceeded", "{limit} is at most {max}", {"limit": limit, "max": maximum})
+
+
 def _key(value: str) -> str:
     if len(value.encode()) > MAX_KEY_BYTES:
-        raise PydanticCustomError("limit_exceeded", "a key has at most 256 bytes")
+        raise _over("key_bytes", MAX_KEY_BYTES)
     if any(ord(char) < 0x20 or ord(char) == 0x7F for char in value):
         raise PydanticCustomError("value_error", "a key has no control characters")
     return value
@@ -58,7 +63,7 @@ def _key(value: str) -> str:
 
 def _meta(value: dict[str, Any]) -> dict[str, Any]:
     if value and len(codec.dumps(value).encode()) > MAX_META_BYTES:
-        raise PydanticCustomError("limit_exceeded", "meta has at most 32 KiB")
+        raise _over("meta_bytes", MAX_META_BYTES)
     return value
 
 
@@ -102,7 +107,7 @@ _ACTOR_SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 
-Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY_BYTES), AfterValidator(_key)]
+Key = Annotated[str, Field(min_length=1), AfterValidator(_key)]
 Id = Annotated[str, Field(min_length=1, max_length=128)]
 Meta = Annotated[dict[str, Any], AfterValidator(_meta)]
 ActorField = Annotated[Actor, PlainValidator(_actor), WithJsonSchema(_ACTOR_SCHEMA)]
@@ -356,9 +361,9 @@ class LinkFrame:
 
 M = TypeVar("M", bound=BaseModel)
 
-# Numbers that a float would not give back digit by digit, and words that are no JSON: those bodies are read
-# by the exact codec. In a text they cost a slower reading, nothing else.
-_NEEDS_EXACT = re.compile(rb"[0-9]\.[0-9]{14}|[0-9]{15,}\.|[0-9][eE]|NaN|Infinity")
+# Numbers that a float would not give back digit by digit, and words that are no JSON: such bodies are read by
+# the exact codec. Where a text only looks like that, it costs a slower reading and nothing else.
+_NEEDS_EXACT = re.compile(rb"[:,\[\s]-?(?:[0-9.]{16}|[0-9]+(?:\.[0-9]+)?[eE]|NaN|Infinity)")
 
 
 def parse_body(model: type[M], raw: bytes | bytearray | str) -> M:
@@ -431,14 +436,16 @@ def malformed_json(error: Exception) -> LoopError:
 
 
 def request_error(error: ValidationError, prefix: str = "") -> LoopError:
-    """The coded error of a Pydantic refusal."""
-    kinds = {str(place["type"]) for place in error.errors(include_url=False, include_input=False)}
+    """The coded error of a Pydantic refusal. One code speaks for all places only when all have it."""
+    details = error.errors(include_url=False, include_input=False)
+    kinds = {str(place["type"]) for place in details}
     places = validation_errors(error, prefix)
     if "json_invalid" in kinds:
         return LoopError(f"the body is not JSON: {places[0]['message']}", code=ErrorCode.MALFORMED_JSON)
     for kind, code in _CODES:
         if kinds == {kind}:
-            return LoopError(_sentence(places[0]), code=code, errors=places)
+            limit: dict[str, Any] = details[0].get("ctx", {}) if code is ErrorCode.LIMIT_EXCEEDED else {}
+            return _ERRORS.get(code, LoopError)(_sentence(places[0]), code=code, errors=places, detail=limit)
     return InvalidRequest(_sentence(places[0]), errors=places)
 
 
@@ -449,5 +456,12 @@ _CODES = (
 )
 
 
-def _sentence(place: Any) -> str:
+_ERRORS: dict[ErrorCode, type[LoopError]] = {
+    ErrorCode.UNKNOWN_FIELD: InvalidRequest,
+    ErrorCode.LIMIT_EXCEEDED: LimitExceeded,
+    ErrorCode.PATCH_INVALID: PatchInvalid,
+}
+
+
+def _sentence(place: FieldError) -> str:
     return f"{place['pointer'] or '/'}: {place['message']}"
