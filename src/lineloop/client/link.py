@@ -88,6 +88,7 @@ class Link:
         self._closed = False
         self._last_frame_at = 0.0
         self._retry_after: float | None = None
+        self._pong_due = False
         self._on_deliver: list[Callable[[list[Message]], None]] = []
         self._on_participants: list[Callable[[list[LinkParticipant]], None]] = []
         self._on_state: list[Callable[[LinkState], None]] = []
@@ -250,6 +251,7 @@ class Link:
         self._actor = Actor.from_wire(hello["actor"]) if hello.get("actor") else None
         self._last_frame_at = self._clock.monotonic()
         silent_after = SILENT_HEARTBEATS * float(hello.get("heartbeat_ms", 15_000)) / 1000
+        self._pong_due = False
         self._wake.set()
         self._become(LinkState(connected=True, epoch=str(hello.get("epoch", ""))))
         if self._first is not None and not self._first.done():
@@ -276,6 +278,9 @@ class Link:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
+                if self._pong_due:
+                    self._pong_due = False
+                    await connection.send({"pong": {}})
                 # A draining server finishes what it has; new frames wait for the next connection.
                 while self._retry_after is None and (frame := self._batches.next_frame()) is not None:
                     await self._faults.areach(FaultSite.CLIENT_LINK_SEND_BEFORE)
@@ -322,6 +327,9 @@ class Link:
             )
         elif (drain := frame.get("drain")) is not None:
             self._retry_after = float(drain.get("retry_ms", 0)) / 1000
+            self._wake.set()
+        elif "ping" in frame:
+            self._pong_due = True
             self._wake.set()
         elif (problem := frame.get("error")) is not None:
             error = LoopError.from_problem(problem)
