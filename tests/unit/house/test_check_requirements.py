@@ -1,0 +1,99 @@
+"""Requirement ids are compared both ways, from source text alone."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+TOOLS = Path(__file__).parents[3] / "tools"
+
+
+def tool(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"tools_{name}", TOOLS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+check_requirements = tool("check_requirements")
+tally = tool("tally")
+
+
+def test_marks_are_found_on_functions_classes_and_single_parameters() -> None:
+    source = """
+@pytest.mark.requirement("L1", "L2")
+def test_a(): ...
+CASE = pytest.param(1, marks=pytest.mark.requirement("D3"))
+@mark.requirement("L4")
+class TestB: ...
+"""
+    assert sorted(check_requirements.marks_in(source)) == [("D3", 4), ("L1", 2), ("L2", 2), ("L4", 5)]
+
+
+def test_a_computed_id_is_refused_because_nobody_can_search_for_it() -> None:
+    with pytest.raises(ValueError, match="written out"):
+        check_requirements.marks_in("@pytest.mark.requirement(NAME)\ndef test_a(): ...")
+
+
+def test_typescript_titles_name_ids_in_brackets() -> None:
+    source = 'it("listener sees one sequence [D43]", () => {});\nit("x [L1, L2]", f); const a = list[3];'
+    assert check_requirements.titles_in(source) == [("D43", 1), ("L1", 2), ("L2", 2)]
+
+
+def test_both_directions_are_told() -> None:
+    told = check_requirements.differences({"L1": "one", "L2": "two"}, {"L1": ["a:1"], "L9": ["b:2"]})
+    assert told == ["no test names L2: two", "unknown id L9 in b:2"]
+
+
+def test_an_id_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    row = '{"requirements": [{"id": "L1", "sentence": "s", "source": "x"}]}'
+    (tmp_path / "a.json").write_text(row)
+    (tmp_path / "b.json").write_text(row)
+    with pytest.raises(SystemExit, match="twice"):
+        check_requirements.known_ids(tmp_path)
+
+
+def test_the_tally_adds_up_and_tells_skipped_tests_only_when_there_are_some() -> None:
+    run = tally.Tally()
+    run.outcomes["a"] = tally.Outcome(True, 3, 0, 0)
+    assert run.closing_line() == "3 passed, 0 failed"
+    run.outcomes["b"] = tally.Outcome(False, 1, 2, 4)
+    assert run.closing_line() == "4 passed, 2 failed, 4 skipped"
+    assert run.failures() == ["b"]
+
+
+def test_a_suite_that_runs_no_test_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    part = tally.Part([sys.executable, "-c", "print('nothing here')"], "pytest")
+    assert tally.run("empty", part) == tally.Outcome(False, 0, 0, 0)
+    assert "ran no test" in capsys.readouterr().out
+
+
+def test_a_failing_gate_fails_and_its_words_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = tally.run("gate", tally.Part([sys.executable, "-c", "print('why'); raise SystemExit(3)"]))
+    assert not outcome.ok
+    assert "why" in capsys.readouterr().out
+
+
+def test_reports_of_both_runners_are_read(tmp_path: Path) -> None:
+    junit = tmp_path / "junit.xml"
+    junit.write_text(
+        '<testsuites><testsuite tests="5" failures="1" errors="1" skipped="1"></testsuite></testsuites>'
+    )
+    assert tally.pytest_counts(junit) == (2, 2, 1)
+    vitest = tmp_path / "vitest.json"
+    vitest.write_text('{"numPassedTests": 7, "numFailedTests": 0, "numPendingTests": 1}')
+    assert tally.vitest_counts(vitest) == (7, 0, 1)
+
+
+def test_groups_name_each_part_once_and_unknown_names_are_refused() -> None:
+    assert tally.chosen(["check", "types"]).count("types") == 1
+    assert set(tally.chosen(["check"])) < set(tally.chosen(["test"]))
+    with pytest.raises(SystemExit, match="no part"):
+        tally.chosen(["nonsense"])
