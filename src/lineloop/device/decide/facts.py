@@ -1,0 +1,307 @@
+"""Facts (what has become true) and effects (what to do about it after the commit).
+
+Every decider answers a Decision. Facts are written in one transaction by the store, in this order; effects
+are hints for reconcilers, which can rebuild all of them from facts (design: runtime 3.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from lineloop.device.decide.state import Activation, Call, Instance, Operation
+
+# ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class CallAccepted:
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class CallChanged:
+    """The call as it is now; several of one call in one decision are written as the last."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptIssued:
+    call_ref: str
+    sequence: int
+    stage: str
+    number: int
+    reason: str | None
+    facts: dict[str, Any] | None
+    outbox_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageQueued:
+    """An outbox entry. `message` is the speak item of the link: key, target, reply_to_id, content."""
+
+    outbox_id: str
+    conversation_id: str
+    key: str
+    message: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRequeued:
+    """An old entry goes out again under its old key: the answer to a repeated request."""
+
+    outbox_key: str
+    conversation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubSessionOpened:
+    app_session_id: str
+    conversation_id: str
+    app_scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubSessionClosed:
+    app_session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStarted:
+    instance: Instance
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceChanged:
+    instance: Instance
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationStarted:
+    activation: Activation
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationEnded:
+    activation: Activation
+
+
+@dataclass(frozen=True, slots=True)
+class OperationStarted:
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class OperationEnded:
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class RecordWritten:
+    """The conversation's static copy of what an operation came to."""
+
+    record_id: str
+    operation: Operation
+    content: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FocusSet:
+    """The conversation's whole stack, foreground last; chat is the empty stack."""
+
+    conversation_id: str
+    stack: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentRequested:
+    consent_id: str
+    call_ref: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentClosed:
+    call_ref: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostLeaseTaken:
+    host_session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class UiActionReceived:
+    instance_id: str
+    action_id: str
+    digest: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryPublished:
+    agent: str
+    conversation_id: str
+    revision: str
+    payload: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """One line of the audit; `source` is one of the three entries, or runtime."""
+
+    source: str
+    event: str
+    actor: str | None = None
+    conversation_id: str | None = None
+    app_scope: str | None = None
+    call_id: str | None = None
+    call_ref: str | None = None
+    inventory_revision: str | None = None
+    code: str | None = None
+    detail: dict[str, Any] | None = None
+
+
+Fact = (
+    CallAccepted
+    | CallChanged
+    | ReceiptIssued
+    | MessageQueued
+    | MessageRequeued
+    | SubSessionOpened
+    | SubSessionClosed
+    | InstanceStarted
+    | InstanceChanged
+    | ActivationStarted
+    | ActivationEnded
+    | OperationStarted
+    | OperationEnded
+    | RecordWritten
+    | FocusSet
+    | ConsentRequested
+    | ConsentClosed
+    | HostLeaseTaken
+    | UiActionReceived
+    | InventoryPublished
+    | Audited
+)
+
+# ── effects ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class StartContainer:
+    activation: Activation
+
+
+@dataclass(frozen=True, slots=True)
+class ShowInstance:
+    """Ask the host to make this instance the foreground; only its confirmation makes it so."""
+
+    instance: Instance
+    activation_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CloseInstance:
+    """Take the instance away from the host and end its container; `restore` is what is shown then."""
+
+    instance: Instance
+    restore: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class CancelHandler:
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class SendSoon:
+    """An outbox entry for the sender. `urgent` = do not wait for company."""
+
+    outbox_id: str
+    conversation_id: str
+    message: dict[str, Any]
+    urgent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SendAgain:
+    conversation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArmDeadline:
+    """`kind`: call | activation | operation; `at` in UTC ms, `span_ms` its whole length."""
+
+    kind: str
+    id: str
+    at: int
+    span_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskConsent:
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawConsent:
+    call_ref: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishInventory:
+    agent: str
+    conversation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverAction:
+    """A checked UI action goes to the app session of its instance."""
+
+    instance: Instance
+    action_id: str
+    action: str
+    params: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectInstance:
+    """What a surface shows has changed."""
+
+    instance_id: str
+
+
+Effect = (
+    StartContainer
+    | ShowInstance
+    | CloseInstance
+    | Dispatch
+    | CancelHandler
+    | SendSoon
+    | SendAgain
+    | ArmDeadline
+    | AskConsent
+    | WithdrawConsent
+    | PublishInventory
+    | DeliverAction
+    | ProjectInstance
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer of every decider. Empty = nothing to do (a late or repeated event)."""
+
+    facts: list[Fact] = field(default_factory=list[Fact])
+    effects: list[Effect] = field(default_factory=list[Effect])
+
+    def __bool__(self) -> bool:
+        return bool(self.facts or self.effects)
