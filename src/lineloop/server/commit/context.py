@@ -1,0 +1,128 @@
+"""What every job of the server has at hand: clock, ids, hints, hooks, and two bounded memories.
+
+The memories only save statements. Neither is trusted: an open stream is checked against the log, a
+participant only enters after its commit and never leaves. Losing them changes nothing but speed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from lineloop.kit.clock import Clock
+from lineloop.kit.database import Tx
+from lineloop.kit.ids import Ids
+from lineloop.server.decide.questions import QuestionFacts
+from lineloop.server.records import QuestionRow, StoredMessage
+from lineloop.server.wakeup.bus import Bus
+
+MAX_OPEN_STREAMS = 2048
+MAX_KNOWN_MEMBERS = 50_000
+
+OnMessage = Callable[[Tx, StoredMessage], None]
+OnQuestion = Callable[[Tx, QuestionRow, QuestionFacts], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitLimits:
+    """Bytes unless said otherwise."""
+
+    message_bytes: int = 16 * 1024 * 1024
+    fold_floor_bytes: int = 16 * 1024
+    fold_in_job_bytes: int = 128 * 1024
+    silent_stream_ms: int = 24 * 3600 * 1000
+
+
+@dataclass(slots=True)
+class Hooks:
+    """What others run inside a job, in its transaction. A hook that raises undoes the job."""
+
+    message_saved: list[OnMessage] = field(default_factory=list[OnMessage])
+    question_closed: list[OnQuestion] = field(default_factory=list[OnQuestion])
+
+
+@dataclass(slots=True)
+class OpenStream:
+    """The reducer state of an open message. `shape` is its content without mass, valid at `revision`.
+
+    `snapshot_bytes` and `log_bytes` say how much is folded and how much is not; together an upper bound of
+    the content's size.
+    """
+
+    revision: int
+    shape: dict[str, Any]
+    snapshot_bytes: int
+    log_bytes: int
+    folding: bool = False
+
+
+@dataclass(slots=True)
+class OpenStreams:
+    """The least recently used is forgotten first. Used by the writer's thread only."""
+
+    limit: int = MAX_OPEN_STREAMS
+    _streams: OrderedDict[str, OpenStream] = field(default_factory=OrderedDict[str, OpenStream])
+
+    def get(self, message_id: str, revision: int) -> OpenStream | None:
+        """The state, if it is that of `revision`. What an undone job left behind is dropped."""
+        stream = self._streams.get(message_id)
+        if stream is None:
+            return None
+        if stream.revision != revision:
+            del self._streams[message_id]
+            return None
+        self._streams.move_to_end(message_id)
+        return stream
+
+    def put(self, message_id: str, stream: OpenStream) -> None:
+        self._streams[message_id] = stream
+        self._streams.move_to_end(message_id)
+        while len(self._streams) > self.limit:
+            self._streams.popitem(last=False)
+
+    def drop(self, message_id: str) -> None:
+        self._streams.pop(message_id, None)
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+
+@dataclass(slots=True)
+class Members:
+    """Who is known to take part: (conversation, kind, key) to whether its process conversation exists."""
+
+    limit: int = MAX_KNOWN_MEMBERS
+    _known: dict[tuple[str, str, str], bool] = field(default_factory=dict[tuple[str, str, str], bool])
+
+    def knows(self, conversation_id: str, kind: str, key: str) -> bool:
+        return (conversation_id, kind, key) in self._known
+
+    def has_process(self, conversation_id: str, kind: str, key: str) -> bool:
+        return self._known.get((conversation_id, kind, key), False)
+
+    def add(self, conversation_id: str, kind: str, key: str, *, process: bool = False) -> None:
+        """Call it after the commit."""
+        if len(self._known) >= self.limit:
+            self._known.clear()
+        place = (conversation_id, kind, key)
+        self._known[place] = process or self._known.get(place, False)
+
+
+def _no_fold(_: str) -> None:
+    """Nobody folds: the log then grows until the message ends."""
+
+
+@dataclass(slots=True)
+class CommitContext:
+    """Handed to every job function as `ctx`. `fold_due` is called on the loop when a log is worth folding."""
+
+    clock: Clock
+    ids: Ids
+    bus: Bus
+    limits: CommitLimits = field(default_factory=CommitLimits)
+    hooks: Hooks = field(default_factory=Hooks)
+    streams: OpenStreams = field(default_factory=OpenStreams)
+    members: Members = field(default_factory=Members)
+    fold_due: Callable[[str], None] = _no_fold

@@ -1,0 +1,140 @@
+"""Jobs about who takes part: joining, process conversations, devices (spec/protocol.md §2.4, §5).
+
+Each function is a part of a transaction: it loads, decides and writes with the given `tx`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lineloop.kit.database import Tx
+from lineloop.protocol.actors import RUNTIME, USER, Actor
+from lineloop.protocol.errors import ErrorCode, NotFound
+from lineloop.server.commit.context import CommitContext
+from lineloop.server.records import Conversation, is_operator
+from lineloop.server.store import consumers, conversations, identities, messages
+from lineloop.server.wakeup.bus import ConsumersChanged, ParticipantJoined
+
+
+@dataclass(frozen=True, slots=True)
+class CreateConversation:
+    """`owner` is who opens it. A person's active device takes part from the start."""
+
+    conversation_id: str
+    name: str
+    owner: Actor
+
+
+def conversation_not_found(conversation_id: str) -> NotFound:
+    return NotFound(
+        "no such conversation",
+        code=ErrorCode.CONVERSATION_NOT_FOUND,
+        detail={"conversation_id": conversation_id},
+    )
+
+
+def create_conversation_in(tx: Tx, ctx: CommitContext, command: CreateConversation) -> Conversation:
+    """Stores a root conversation; the same id again answers what is stored."""
+    existing = conversations.get(tx, command.conversation_id)
+    if existing is not None:
+        return existing
+    conversation = Conversation(
+        id=command.conversation_id,
+        name=command.name,
+        owner=command.owner,
+        parent_id=None,
+        root_id=command.conversation_id,
+        last_ordinal=0,
+        last_offset=0,
+        change=0,
+        created_at=ctx.clock.now_ms(),
+    )
+    conversations.insert(tx, conversation)
+    join_in(tx, ctx, conversation, command.owner)
+    if command.owner.kind == USER:
+        device = identities.active_device(tx, command.owner.key)
+        if device is not None:
+            join_in(tx, ctx, conversation, Actor(RUNTIME, device))
+    notify_in(tx, ctx, conversation.id)
+    return conversation
+
+
+def join_in(tx: Tx, ctx: CommitContext, conversation: Conversation, actor: Actor) -> bool:
+    """Makes `actor` a participant. True when it is new here.
+
+    What was said to everyone before waits for it too, except for a device: it starts with what comes next.
+    """
+    conversation_id = conversation.id
+    if ctx.members.knows(conversation_id, actor.kind, actor.key):
+        return False
+    end = messages.inbox_end(tx, conversation_id, actor)
+    seen = end if actor.kind == RUNTIME else 0
+    now = ctx.clock.now_ms()
+    joined = consumers.join(tx, conversation_id, actor, now=now, end_offset=end, wake_offset=end, seen=seen)
+    tx.after_commit(lambda: ctx.members.add(conversation_id, actor.kind, actor.key))
+    if joined:
+        _tell_devices(tx, ctx, conversation_id, actor)
+        notify_in(tx, ctx, conversation_id)
+    return joined
+
+
+def _tell_devices(tx: Tx, ctx: CommitContext, conversation_id: str, actor: Actor) -> None:
+    """A device learns of operators beside it, also of those that were there first."""
+    if is_operator(actor.kind):
+        devices = consumers.runtimes(tx, conversation_id)
+        hint = ParticipantJoined(conversation_id, actor.kind, actor.key, devices)
+        if devices:
+            tx.after_commit(lambda: ctx.bus.publish(hint))
+    elif actor.kind == RUNTIME:
+        for _, kind, key in consumers.operators_beside(tx, actor, conversation_id):
+            one = ParticipantJoined(conversation_id, kind, key, [actor.key])
+            tx.after_commit(lambda one=one: ctx.bus.publish(one))
+
+
+def ensure_process_conversation_in(tx: Tx, ctx: CommitContext, parent: Conversation, actor: Actor) -> str:
+    """The id of the process conversation of `actor` under `parent`; made when there is none (L3, L5, L6)."""
+    known = conversations.process_conversation_id(tx, parent.id, actor)
+    process_id = known or ctx.ids.make("con")
+    if known is None:
+        process = Conversation(
+            id=process_id,
+            name=str(actor),
+            owner=actor,
+            parent_id=parent.id,
+            root_id=parent.root_id,
+            last_ordinal=0,
+            last_offset=0,
+            change=0,
+            created_at=ctx.clock.now_ms(),
+        )
+        conversations.insert(tx, process, actor)
+        notify_in(tx, ctx, parent.id)
+    consumers.link_process_conversation(tx, parent.id, actor, process_id)
+    tx.after_commit(lambda: ctx.members.add(parent.id, actor.kind, actor.key, process=True))
+    return process_id
+
+
+def activate_device_in(tx: Tx, ctx: CommitContext, user_key: str, device_key: str) -> bool:
+    """The first device of a person takes part in all their root conversations. True when it was the first."""
+    identities.insert_user(tx, user_key, cookie=None, secret=None, now=ctx.clock.now_ms())
+    if not identities.set_first_device(tx, user_key, device_key):
+        return False
+    for conversation_id in conversations.roots_owned_by(tx, user_key):
+        conversation = conversations.get(tx, conversation_id)
+        if conversation is not None:
+            join_in(tx, ctx, conversation, Actor(RUNTIME, device_key))
+    return True
+
+
+def require_member_in(tx: Tx, ctx: CommitContext, root_id: str, actor: Actor) -> None:
+    """People reach only conversations they take part in; others do not even exist for them."""
+    if ctx.members.knows(root_id, actor.kind, actor.key):
+        return
+    if consumers.get(tx, root_id, actor) is None:
+        raise conversation_not_found(root_id)
+
+
+def notify_in(tx: Tx, ctx: CommitContext, conversation_id: str) -> None:
+    """Marks the conversation's resource as out of date, in this very transaction."""
+    conversations.mark_to_notify(tx, conversation_id)
+    tx.after_commit(lambda: ctx.bus.publish(ConsumersChanged(conversation_id)))

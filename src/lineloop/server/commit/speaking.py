@@ -1,0 +1,205 @@
+"""The job of speaking: one message, its place, its readers (spec/protocol.md §2).
+
+`speak_in` is a part of a transaction; others compose it with their own writes. It trusts that the content was
+judged (`validate_content`) and that the caller may act as the actor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lineloop.kit import json
+from lineloop.kit.database import Tx
+from lineloop.protocol.actors import Actor
+from lineloop.protocol.content import derive_purpose, envelope_of
+from lineloop.protocol.messages import MessageStatus, Purpose
+from lineloop.server.commit.context import CommitContext, OpenStream
+from lineloop.server.commit.participation import (
+    conversation_not_found,
+    ensure_process_conversation_in,
+    join_in,
+    require_member_in,
+)
+from lineloop.server.decide.messages import (
+    Spoken,
+    decide_repeat,
+    joins_by_speaking,
+    needs_process_conversation,
+    shape_of,
+)
+from lineloop.server.records import Conversation, StoredMessage
+from lineloop.server.store import consumers, conversations, messages
+from lineloop.server.wakeup.bus import ConsumersChanged, MessageChanged, Recipient
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPart:
+    """What makes a message a question: digest of its parameters, deadline (UTC ms), facts as JSON text."""
+
+    digest: str
+    due_at: int
+    facts: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakCommand:
+    """One message to create, or to find again by (conversation, actor, key).
+
+    `message_id` is used when it is new. `member_only` refuses an actor that does not take part (people). The
+    engine alone sets `run_id`, `on_behalf_of` and the purposes run, question and answer.
+    """
+
+    message_id: str
+    conversation_id: str
+    actor: Actor
+    key: str
+    content: dict[str, Any]
+    target: Actor | None = None
+    reply_to_id: str | None = None
+    status: MessageStatus = MessageStatus.COMPLETED
+    purpose: Purpose | None = None
+    member_only: bool = False
+    run_id: str | None = None
+    on_behalf_of: Actor | None = None
+    question: QuestionPart | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpeakAnswer:
+    """The stored message; `created` is False when the key existed."""
+
+    message: StoredMessage
+    created: bool
+
+
+def speak_in(tx: Tx, ctx: CommitContext, command: SpeakCommand) -> SpeakAnswer:
+    """Creates the message or returns the one under its key (L16, L17).
+
+    Raises conversation_not_found, key_conflict; InvalidRequest when the purpose does not fit the content.
+    """
+    existing = messages.by_key(tx, command.conversation_id, command.actor, command.key)
+    if existing is not None:
+        if command.member_only:
+            require_member_in(tx, ctx, existing.root_id, command.actor)
+        decide_repeat(Spoken(existing.target, existing.reply_to_id), command.target, command.reply_to_id)
+        return SpeakAnswer(existing, created=False)
+    purpose = command.purpose or derive_purpose(command.actor, command.content)
+    deliverable = command.status.ended
+    wakes = deliverable and not purpose.carries_envelope
+    conversation = conversations.take_ordinal(
+        tx, command.conversation_id, deliverable=deliverable, notify=wakes
+    )
+    if conversation is None:
+        raise conversation_not_found(command.conversation_id)
+    if command.member_only:
+        require_member_in(tx, ctx, conversation.root_id, command.actor)
+    _take_part(tx, ctx, conversation, command, purpose)
+    message = _message(tx, ctx, conversation, command, purpose)
+    part = command.question
+    if part is None:
+        messages.insert(tx, message)
+    else:
+        messages.insert(tx, message, digest=part.digest, due_at=part.due_at, question=part.facts)
+    if message.offset is None:
+        _open_stream(ctx, message, command.content)
+        recipients: Sequence[Recipient] = ()
+    else:
+        recipients = deliver_in(
+            tx, conversation.id, message.offset, target=command.target, speaker=command.actor, wakes=wakes
+        )
+    for hook in ctx.hooks.message_saved:
+        hook(tx, message)
+    hint = MessageChanged(
+        message.id,
+        conversation.id,
+        conversation.root_id,
+        message.change,
+        message.offset,
+        message,
+        recipients,
+    )
+    publish_in(tx, ctx, hint, wakes=wakes)
+    return SpeakAnswer(message, created=True)
+
+
+def deliver_in(
+    tx: Tx, conversation_id: str, offset: int, *, target: Actor | None, speaker: Actor, wakes: bool
+) -> list[Recipient]:
+    """Moves the inbox ends of everyone to whom the ended message goes."""
+    delivered = consumers.deliver(
+        tx, conversation_id, offset=offset, wakes=wakes, target=target, speaker=speaker
+    )
+    return [Recipient(one.kind, one.key, one.previous) for one in delivered]
+
+
+def publish_in(tx: Tx, ctx: CommitContext, hint: MessageChanged, *, wakes: bool) -> None:
+    """Hints for inboxes and viewers, and for the resource when operators must be woken, after the commit."""
+    tx.after_commit(lambda: ctx.bus.publish(hint))
+    if wakes:
+        tx.after_commit(lambda: ctx.bus.publish(ConsumersChanged(hint.conversation_id)))
+
+
+def _take_part(
+    tx: Tx, ctx: CommitContext, conversation: Conversation, command: SpeakCommand, purpose: Purpose
+) -> None:
+    """Who is spoken to takes part from now on, and so does who speaks."""
+    actor, target = command.actor, command.target
+    if joins_by_speaking(actor.kind, is_root=conversation.is_root):
+        join_in(tx, ctx, conversation, actor)
+    if target is None:
+        return
+    join_in(tx, ctx, conversation, target)
+    needed = needs_process_conversation(
+        is_root=conversation.is_root, owner=conversation.owner, target=target, purpose=purpose
+    )
+    if needed and not ctx.members.has_process(conversation.id, target.kind, target.key):
+        ensure_process_conversation_in(tx, ctx, conversation, target)
+
+
+def _message(
+    tx: Tx, ctx: CommitContext, conversation: Conversation, command: SpeakCommand, purpose: Purpose
+) -> StoredMessage:
+    change = (
+        conversation.change if conversation.is_root else conversations.take_change(tx, conversation.root_id)
+    )
+    now = ctx.clock.now_ms()
+    behalf = command.on_behalf_of
+    return StoredMessage(
+        id=command.message_id,
+        conversation_id=conversation.id,
+        root_id=conversation.root_id,
+        actor_kind=command.actor.kind,
+        actor_key=command.actor.key,
+        target_kind=command.target.kind if command.target else "",
+        target_key=command.target.key if command.target else "",
+        key=command.key,
+        reply_to_id=command.reply_to_id,
+        purpose=purpose,
+        status=command.status,
+        revision=0,
+        ordinal=conversation.last_ordinal,
+        offset=conversation.last_offset if command.status.ended else None,
+        change=change,
+        run_id=command.run_id,
+        on_behalf_kind=behalf.kind if behalf else None,
+        on_behalf_key=behalf.key if behalf else None,
+        call_id=_call_id(command.content) if purpose is Purpose.ENVELOPE else None,
+        created_at=now,
+        updated_at=now,
+        content_json=json.dumps(command.content),
+    )
+
+
+def _call_id(content: dict[str, Any]) -> str | None:
+    """The call that an envelope belongs to, so that its story can be read by call."""
+    envelope = envelope_of(content) or {}
+    correlation = envelope.get("correlation")
+    call_id = correlation.get("call_id") if isinstance(correlation, dict) else None
+    return call_id if isinstance(call_id, str) else None
+
+
+def _open_stream(ctx: CommitContext, message: StoredMessage, content: dict[str, Any]) -> None:
+    size = len(message.content_json.encode())
+    ctx.streams.put(message.id, OpenStream(0, shape_of(content), snapshot_bytes=size, log_bytes=0))

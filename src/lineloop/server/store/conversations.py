@@ -1,0 +1,161 @@
+"""Rows of conversations and their counters. SQL only; what a counter means is decided elsewhere.
+
+Whoever takes a counter holds the row's lock until the commit, so that numbers become visible in their order.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from lineloop.kit.database import Tx
+from lineloop.protocol.actors import Actor
+from lineloop.server.records import Conversation
+
+_GET = "SELECT * FROM conversations WHERE id = :id"
+_INSERT = """
+INSERT INTO conversations (id, name, owner_kind, owner_key, parent_id, root_id, actor_kind, actor_key,
+    created_at)
+VALUES (:id, :name, :owner_kind, :owner_key, :parent_id, :root_id, :actor_kind, :actor_key, :created_at)
+"""
+_NEXT_ORDINAL = """
+UPDATE conversations SET last_ordinal = last_ordinal + 1, change = change + 1 WHERE id = :id
+RETURNING *
+"""
+_NEXT_ORDINAL_AND_OFFSET = """
+UPDATE conversations SET last_ordinal = last_ordinal + 1, last_offset = last_offset + 1, change = change + 1,
+    notify_pending = CASE WHEN :notify = 1 THEN 1 ELSE notify_pending END WHERE id = :id RETURNING *
+"""
+_NEXT_OFFSET = """
+UPDATE conversations SET last_offset = last_offset + 1, change = change + 1,
+    notify_pending = CASE WHEN :notify = 1 THEN 1 ELSE notify_pending END WHERE id = :id RETURNING *
+"""
+_NEXT_CHANGE = "UPDATE conversations SET change = change + 1 WHERE id = :id RETURNING change"
+_MARK = "UPDATE conversations SET notify_pending = 1 WHERE id = :id AND notify_pending = 0"
+_UNMARK = "UPDATE conversations SET notify_pending = 0 WHERE id = :id"
+_MARKED = "SELECT id FROM conversations WHERE notify_pending = 1 ORDER BY id LIMIT :limit"
+_PROCESS = """
+SELECT id FROM conversations WHERE parent_id = :parent_id AND actor_kind = :kind AND actor_key = :key
+"""
+_ROOTS = """
+SELECT * FROM conversations WHERE parent_id IS NULL AND id > :after ORDER BY id LIMIT :limit
+"""
+_ROOTS_OF = """
+SELECT * FROM conversations AS c WHERE c.parent_id IS NULL AND c.id > :after AND EXISTS
+    (SELECT 1 FROM consumers AS m WHERE m.conversation_id = c.id AND m.kind = :kind AND m.key = :key)
+ORDER BY c.id LIMIT :limit
+"""
+_CHILDREN = """
+SELECT * FROM conversations WHERE parent_id = :parent_id AND id > :after
+    AND (:kind = '' OR (actor_kind = :kind AND actor_key = :key)) ORDER BY id LIMIT :limit
+"""
+_FAMILY = "SELECT id, last_ordinal FROM conversations WHERE id = :id OR parent_id = :id ORDER BY id"
+_OWNED_ROOTS = """
+SELECT id FROM conversations WHERE parent_id IS NULL AND owner_kind = 'user' AND owner_key = :key
+"""
+
+
+def _conversation(row: sqlite3.Row) -> Conversation:
+    return Conversation(
+        id=row["id"],
+        name=row["name"],
+        owner=Actor(row["owner_kind"], row["owner_key"]),
+        parent_id=row["parent_id"],
+        root_id=row["root_id"],
+        last_ordinal=row["last_ordinal"],
+        last_offset=row["last_offset"],
+        change=row["change"],
+        created_at=row["created_at"],
+    )
+
+
+def get(tx: Tx, conversation_id: str) -> Conversation | None:
+    row = tx.one(_GET, {"id": conversation_id})
+    return _conversation(row) if row else None
+
+
+def insert(tx: Tx, conversation: Conversation, actor: Actor | None = None) -> None:
+    """`actor` is whose process conversation it is; None for a root."""
+    tx.execute(
+        _INSERT,
+        {
+            "id": conversation.id,
+            "name": conversation.name,
+            "owner_kind": conversation.owner.kind,
+            "owner_key": conversation.owner.key,
+            "parent_id": conversation.parent_id,
+            "root_id": conversation.root_id,
+            "actor_kind": actor.kind if actor else "",
+            "actor_key": actor.key if actor else "",
+            "created_at": conversation.created_at,
+        },
+    )
+
+
+def take_ordinal(tx: Tx, conversation_id: str, *, deliverable: bool, notify: bool) -> Conversation | None:
+    """Counts one message in: its ordinal, for a deliverable one its offset too, and a change.
+
+    The change counter that matters is the root's: for a process conversation take it with `take_change`.
+    `notify` marks the conversation's resource as out of date.
+    """
+    if deliverable:
+        row = tx.one(_NEXT_ORDINAL_AND_OFFSET, {"id": conversation_id, "notify": int(notify)})
+    else:
+        row = tx.one(_NEXT_ORDINAL, {"id": conversation_id})
+    return _conversation(row) if row else None
+
+
+def take_offset(tx: Tx, conversation_id: str, *, notify: bool) -> Conversation:
+    """Counts one message out of its stream: offset and change."""
+    row = tx.one(_NEXT_OFFSET, {"id": conversation_id, "notify": int(notify)})
+    assert row is not None
+    return _conversation(row)
+
+
+def take_change(tx: Tx, root_id: str) -> int:
+    """The next change number of a root conversation."""
+    row = tx.one(_NEXT_CHANGE, {"id": root_id})
+    assert row is not None
+    return row[0]
+
+
+def mark_to_notify(tx: Tx, conversation_id: str) -> None:
+    tx.run(_MARK, {"id": conversation_id})
+
+
+def unmark(tx: Tx, conversation_id: str) -> None:
+    tx.run(_UNMARK, {"id": conversation_id})
+
+
+def marked(tx: Tx, limit: int) -> list[str]:
+    return [row[0] for row in tx.all(_MARKED, {"limit": limit})]
+
+
+def process_conversation_id(tx: Tx, parent_id: str, actor: Actor) -> str | None:
+    row = tx.one(_PROCESS, {"parent_id": parent_id, "kind": actor.kind, "key": actor.key})
+    return row[0] if row else None
+
+
+def roots(tx: Tx, *, after: str, limit: int, member: Actor | None) -> list[Conversation]:
+    """Root conversations by id; with `member` only those it takes part in."""
+    if member is None:
+        rows = tx.all(_ROOTS, {"after": after, "limit": limit})
+    else:
+        rows = tx.all(_ROOTS_OF, {"after": after, "limit": limit, "kind": member.kind, "key": member.key})
+    return [_conversation(row) for row in rows]
+
+
+def children(tx: Tx, parent_id: str, *, after: str, limit: int, actor: Actor | None) -> list[Conversation]:
+    kind, key = (actor.kind, actor.key) if actor else ("", "")
+    rows = tx.all(
+        _CHILDREN, {"parent_id": parent_id, "after": after, "limit": limit, "kind": kind, "key": key}
+    )
+    return [_conversation(row) for row in rows]
+
+
+def highest_ordinals(tx: Tx, root_id: str) -> dict[str, int]:
+    """Of a root conversation and its process conversations: id to highest ordinal."""
+    return {row[0]: row[1] for row in tx.all(_FAMILY, {"id": root_id})}
+
+
+def roots_owned_by(tx: Tx, user_key: str) -> list[str]:
+    return [row[0] for row in tx.all(_OWNED_ROOTS, {"key": user_key})]

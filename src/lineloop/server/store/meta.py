@@ -1,0 +1,24 @@
+"""Facts about the database itself, by name. SQL only."""
+
+from __future__ import annotations
+
+from lineloop.kit.database import Tx
+
+_GET = "SELECT value FROM meta WHERE name = :name"
+_PUT = "INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value"
+_KEEP = "INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING"
+
+
+def get(tx: Tx, name: str) -> str | None:
+    row = tx.one(_GET, {"name": name})
+    return row[0] if row else None
+
+
+def put(tx: Tx, name: str, value: str) -> None:
+    tx.run(_PUT, {"name": name, "value": value})
+
+
+def keep(tx: Tx, name: str, value: str) -> str:
+    """The stored value; `value` becomes it when there is none."""
+    tx.run(_KEEP, {"name": name, "value": value})
+    return get(tx, name) or value

@@ -1,0 +1,146 @@
+"""In-process hints: who should look at the database again, and often what it would find there.
+
+Decides only who hears a hint. A hint is never the truth: it may be lost, and every listener has a sweep
+behind it. Publishing and listening happen on the event loop's thread; a listener must not block and must not
+raise.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import structlog
+
+from lineloop.server.records import StoredMessage
+
+K = TypeVar("K")
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """An actor to whom a message became deliverable; `previous` is the offset before it in that actor's
+    inbox.
+    """
+
+    kind: str
+    key: str
+    previous: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessageChanged:
+    """A message was created, ended, or a question closed. Without `message` it is too large to carry: re-
+    read.
+    """
+
+    message_id: str
+    conversation_id: str
+    root_id: str
+    change: int
+    offset: int | None
+    message: StoredMessage | None
+    recipients: Sequence[Recipient] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PatchAppended:
+    """A patch was logged. `patch` is its JSON text."""
+
+    message_id: str
+    root_id: str
+    seq: int
+    patch: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParticipantJoined:
+    """An actor became a participant. `runtimes` are the keys of the devices that take part there."""
+
+    conversation_id: str
+    kind: str
+    key: str
+    runtimes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionClosed:
+    """A question has its outcome. `asker` is (kind, key)."""
+
+    question_id: str
+    root_id: str
+    asker: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumersChanged:
+    """The cursors or participants of a conversation changed: its resource is out of date."""
+
+    conversation_id: str
+
+
+Hint = MessageChanged | PatchAppended | ParticipantJoined | QuestionClosed | ConsumersChanged
+Listener = Callable[[Hint], None]
+Stop = Callable[[], None]
+
+
+@dataclass(slots=True)
+class Bus:
+    """Hints to listeners by actor (inboxes), by root conversation (viewers), or to everyone."""
+
+    _by_actor: dict[tuple[str, str], list[Listener]] = field(default_factory=lambda: defaultdict(list))
+    _by_root: dict[str, list[Listener]] = field(default_factory=lambda: defaultdict(list))
+    _all: list[Listener] = field(default_factory=list[Listener])
+
+    def publish(self, hint: Hint) -> None:
+        """Tell everyone concerned, in order of publication."""
+        for listener in self._concerned(hint):
+            try:
+                listener(hint)
+            except Exception:
+                _log.exception("listener_failed", hint=type(hint).__name__)
+
+    def listen_actor(self, kind: str, key: str, listener: Listener) -> Stop:
+        """Hear of messages for this actor, and of participants beside it when it is a device."""
+        return _add(self._by_actor, (kind, key), listener)
+
+    def listen_root(self, root_id: str, listener: Listener) -> Stop:
+        """Hear of everything in a root conversation and its process conversations."""
+        return _add(self._by_root, root_id, listener)
+
+    def listen_all(self, listener: Listener) -> Stop:
+        self._all.append(listener)
+        return lambda: self._all.remove(listener) if listener in self._all else None
+
+    def _concerned(self, hint: Hint) -> list[Listener]:
+        concerned: list[Listener] = list(self._all)
+        if isinstance(hint, PatchAppended):
+            return [*concerned, *self._by_root.get(hint.root_id, ())]
+        if isinstance(hint, MessageChanged):
+            for one in hint.recipients:
+                concerned.extend(self._by_actor.get((one.kind, one.key), ()))
+            concerned.extend(self._by_root.get(hint.root_id, ()))
+        elif isinstance(hint, ParticipantJoined):
+            for runtime in hint.runtimes:
+                concerned.extend(self._by_actor.get(("runtime", runtime), ()))
+        elif isinstance(hint, QuestionClosed):
+            concerned.extend(self._by_actor.get(hint.asker, ()))
+            concerned.extend(self._by_root.get(hint.root_id, ()))
+        return concerned
+
+
+def _add(table: dict[K, list[Listener]], key: K, listener: Listener) -> Stop:
+    table[key].append(listener)
+
+    def stop() -> None:
+        listeners = table.get(key)
+        if listeners and listener in listeners:
+            listeners.remove(listener)
+            if not listeners:
+                del table[key]
+
+    return stop
