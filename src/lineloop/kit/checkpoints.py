@@ -2,7 +2,8 @@
 
 The bulk is moved by PASSIVE checkpoints on an own connection: they wait for nobody and nobody waits for them.
 While writes go on such a checkpoint never catches up, and a log that is not wholly moved only grows; so the
-writer itself moves the small rest between two batches, and its next write starts at the front again.
+writer itself moves the small rest between two batches, until its next write starts at the front again (a
+reader in that very moment prevents it, hence some tries).
 
 How many pages a change costs is learned from each checkpoint, because SQLite tells the size of the log only
 then.
@@ -15,25 +16,37 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import structlog
 
 _log = structlog.get_logger(__name__)
 _FIRST_GUESS_PAGES = 4.0
+_RESTART_TRIES = 4
 _FRAME_BYTES = 4096 + 24
 _CHUNK = bytes(1 << 20)
 
 
 class Checkpoints:
-    """A thread with its own connection that checkpoints when about `pages` pages were written."""
+    """A thread with its own connection that checkpoints when about `pages` pages were written.
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], pages: int) -> None:
+    `hold_readers()` is a context in which, for a moment, no read runs.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], sqlite3.Connection],
+        hold_readers: Callable[[], AbstractContextManager[None]],
+        pages: int,
+    ) -> None:
+        self._hold_readers = hold_readers
         self._connect = connect
         self._pages = pages
         self._changes = 0
         self._due_at = pages / _FIRST_GUESS_PAGES
-        self._rest_is_small = False
+        self._log_pages = 0
+        self._tries_left = 0
         self._wake = threading.Event()
         self._closing = False
         self._thread = threading.Thread(target=self._main, name="lineloop-checkpoints", daemon=True)
@@ -45,9 +58,14 @@ class Checkpoints:
     def committed(self, connection: sqlite3.Connection, changes: int) -> None:
         """`changes` rows were committed on `connection`. Called on the writer's thread, between batches."""
         self._changes += changes
-        if self._rest_is_small:
-            self._rest_is_small = False
-            self._move(connection)
+        if self._tries_left:
+            self._tries_left -= 1
+            before = self._log_pages
+            # The last try is made with the readers held, so that it succeeds whatever they do.
+            with contextlib.nullcontext() if self._tries_left > 1 else self._hold_readers():
+                self._move(connection)
+            if self._log_pages < before:
+                self._tries_left = 0
         elif self._changes >= self._due_at and not self._wake.is_set():
             self._wake.set()
 
@@ -66,7 +84,8 @@ class Checkpoints:
                 if self._closing:
                     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                     break
-                self._rest_is_small = not self._move(connection)
+                self._move(connection)
+                self._tries_left = _RESTART_TRIES
             except sqlite3.Error as error:
                 # The log only grows; the next commit asks again. A broken disk shows itself at the writer.
                 _log.warning("checkpoint_failed", error=str(error))
@@ -78,17 +97,16 @@ class Checkpoints:
         if connection is not None:
             connection.close()
 
-    def _move(self, connection: sqlite3.Connection) -> bool:
-        """Checkpoint; whether the whole log is in the file now."""
+    def _move(self, connection: sqlite3.Connection) -> None:
+        """Checkpoint what can be moved now, and learn what the log has become."""
         changes = self._changes
         _, log, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         self.completed += 1
-        if log != moved:
-            return False
-        if log > 0 and changes > 0:
-            self._due_at = self._pages / min(max(log / changes, 0.05), 64.0)
-        self._changes = 0
-        return True
+        self._log_pages = log
+        if log == moved:
+            if log > 0 and changes > 0:
+                self._due_at = self._pages / min(max(log / changes, 0.05), 64.0)
+            self._changes = 0
 
 
 def presize_log(path: Path, pages: int) -> None:

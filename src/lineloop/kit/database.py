@@ -86,11 +86,11 @@ class Database:
         self._waiting = 0
         self._reading = 0
         self._fatal: DatabaseError | None = None
-        self._checkpoints = Checkpoints(lambda: _connect_writer(path), _CHECKPOINT_PAGES)
+        self._readers = Readers(lambda: _connect_reader(path), self._from_reader, readers)
+        self._checkpoints = Checkpoints(lambda: _connect_writer(path), self._readers.held, _CHECKPOINT_PAGES)
         self._writer = Writer(
             lambda: _connect_first(path), self._from_writer, self._checkpoints.committed, faults
         )
-        self._readers = Readers(lambda: _connect_reader(path), self._from_reader, readers)
 
     @classmethod
     async def open(
@@ -227,7 +227,7 @@ class Database:
             resolve(job.future, job)
 
 
-def _run_callback(callback: Callable[[], None], label: str) -> None:
+def _run_callback(callback: Callable[[], object], label: str) -> None:
     try:
         callback()
     except Exception:

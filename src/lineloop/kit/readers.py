@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from queue import SimpleQueue
 from typing import Any
 
-from lineloop.kit.storage_errors import DatabaseOutcomeUnknown, DatabaseUnavailable, storage_failure
+from lineloop.kit.storage_errors import (
+    DatabaseOutcomeUnknown,
+    DatabaseUnavailable,
+    primary_code,
+    storage_failure,
+)
 from lineloop.kit.transaction import Tx
 from lineloop.kit.writer import Job
 
@@ -24,6 +30,9 @@ class Readers:
         self._deliver = deliver
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self.put = self._queue.put
+        self._gate = threading.Condition()
+        self._held = False
+        self._active = 0
         self._threads = [
             threading.Thread(target=self._main, name=f"lineloop-reader-{number}", daemon=True)
             for number in range(count)
@@ -40,6 +49,19 @@ class Readers:
         for thread in self._threads:
             thread.join()
 
+    @contextlib.contextmanager
+    def held(self, seconds: float = 0.1) -> Generator[None, None, None]:
+        """Let no read begin, after waiting at most `seconds` for the running ones to end."""
+        with self._gate:
+            self._held = True
+            self._gate.wait_for(lambda: not self._active, seconds)
+        try:
+            yield
+        finally:
+            with self._gate:
+                self._held = False
+                self._gate.notify_all()
+
     def _main(self) -> None:
         connection: sqlite3.Connection | None = None
         while (job := self._queue.get()) is not None:
@@ -54,19 +76,27 @@ class Readers:
             connection.close()
 
     def _read(self, connection: sqlite3.Connection, job: Job) -> None:
+        with self._gate:
+            self._gate.wait_for(lambda: not self._held)
+            self._active += 1
         tx = Tx(connection)
-        connection.execute("BEGIN")
         try:
+            connection.execute("BEGIN")
             job.result = job.run(tx)
         finally:
             tx.close()
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+            with self._gate:
+                self._active -= 1
+                if self._held:
+                    self._gate.notify_all()
 
 
 def _for_reader(error: BaseException) -> BaseException:
     failure = storage_failure(error)
-    if failure is None:
+    if failure is None or primary_code(error) == sqlite3.SQLITE_READONLY:
+        # A read that writes is a mistake in the program, not in the store.
         return error
     if isinstance(failure, DatabaseOutcomeUnknown):
         # A read changes nothing, so its outcome is never in doubt.

@@ -21,7 +21,7 @@ class Tx:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._cursors: list[sqlite3.Cursor] = []
-        self.callbacks: list[Callable[[], None]] = []
+        self.callbacks: list[Callable[[], object]] = []
         # The last error of SQLite, kept although a job may swallow or translate it.
         self.error: sqlite3.Error | None = None
 
@@ -59,7 +59,7 @@ class Tx:
             self.error = error
             raise
 
-    def after_commit(self, callback: Callable[[], None]) -> None:
+    def after_commit(self, callback: Callable[[], object]) -> None:
         """Call `callback` on the event loop once this job is durable, before its future resolves.
 
         Callbacks run in job order. Dropped when the job fails or its transaction rolls back; a callback that

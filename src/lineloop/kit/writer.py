@@ -57,7 +57,7 @@ class Job:
         self.future = future
         self.result: Any = None
         self.error: BaseException | None = None
-        self.callbacks: list[Callable[[], None]] = []
+        self.callbacks: list[Callable[[], object]] = []
 
 
 class Writer:
