@@ -1,0 +1,1 @@
+"""Benchmarks: each measures Lineloop and its yardstick in turn, in one run, and reports medians."""
