@@ -1,4 +1,4 @@
-"""How a figure is taken: rounds in which both sides run in turn, medians of at least five, ratios with spread.
+"""How a figure is taken: rounds in which both sides run in turn, medians of at least five, ratios.
 
 Decides nothing about what is measured. Interleaving makes slow drifts of the machine hit both sides alike.
 """
