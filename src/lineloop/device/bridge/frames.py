@@ -70,7 +70,7 @@ def _is_bool(value: Any) -> bool:
     return isinstance(value, bool)
 
 
-def _is_anything(value: Any) -> bool:
+def _is_anything(_: Any) -> bool:
     return True
 
 

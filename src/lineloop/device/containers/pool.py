@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from lineloop.device.containers.logic import LogicContainer, LogicLimits, LogicProcess, OpenBridge
+from lineloop.device.containers.child import LogicLimits, LogicProcess
+from lineloop.device.containers.logic import LogicContainer, OpenBridge
 from lineloop.device.containers.port import (
     Container,
     ContainerEvents,

@@ -7,7 +7,7 @@ what an agent is told. A container reports; it never writes a fact.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -16,6 +16,7 @@ from lineloop.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lineloop.device.decide.inbox import MessageRefused
     from lineloop.protocol.manifest import AppManifest
     from lineloop.protocol.tools import ToolDescriptor
 
@@ -197,9 +198,11 @@ class RegistryChanged:
     """One committed change of the registry, handed to the core inside the same transaction.
 
     `change`: `installed | enabled | disabled | updated | removed`. `apps` is the whole registry as it is
-    after the change, by app_scope.
+    after the change, by app_scope. `refused` are the inbox messages that the app will not answer any more:
+    the core answers each with its code.
     """
 
     change: Literal["installed", "enabled", "disabled", "updated", "removed"]
     app_scope: str
-    apps: dict[str, InstalledApp]
+    apps: Mapping[str, InstalledApp]
+    refused: tuple[MessageRefused, ...] = ()

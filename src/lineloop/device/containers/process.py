@@ -1,6 +1,6 @@
 """The child process of the logic container: JavaScript contexts of one app, and nothing else.
 
-Started as a plain file by `logic.py` (`python -I -S process.py <folder of _quickjs>`), so that only `os`,
+Started as a plain file by `child.py` (`python -I -S process.py <folder of _quickjs>`), so that only `os`,
 `sys` and the engine are imported; it must not import anything of Lineloop, nor typing. It decides nothing: it
 hands lines to the contexts and lines back. The contexts get no function of the host at all (no file, no
 socket, no timer), only strings in and strings out.
