@@ -25,6 +25,7 @@ RUNS_DDL: tuple[str, ...] = (
         phase TEXT NOT NULL CHECK (phase IN ('pending', 'starting', 'running', 'waiting_input',
             'succeeded', 'failed', 'cancelled', 'timed_out', 'unknown')),
         runnable INTEGER NOT NULL DEFAULT 1,
+        wakes BIGINT NOT NULL DEFAULT 0,
         retry_at BIGINT NOT NULL DEFAULT 0,
         retries INTEGER NOT NULL DEFAULT 0,
         ledger_seq INTEGER NOT NULL DEFAULT 0,
@@ -38,10 +39,13 @@ RUNS_DDL: tuple[str, ...] = (
         error TEXT,
         created_at BIGINT NOT NULL,
         ended_at BIGINT,
-        UNIQUE (conversation_id, actor_kind, actor_key, idempotency_key)
+        UNIQUE (conversation_id, prompter_kind, prompter_key, idempotency_key)
     )
     """,
-    "CREATE INDEX harness_runs_runnable ON harness_runs (created_at, id) WHERE runnable = 1 AND ended_at IS NULL",
+    """
+    CREATE INDEX harness_runs_runnable ON harness_runs (created_at, id)
+        WHERE runnable = 1 AND ended_at IS NULL
+    """,
     "CREATE INDEX harness_runs_due ON harness_runs (deadline_at) WHERE ended_at IS NULL",
     """
     CREATE INDEX harness_runs_cancelled ON harness_runs (cancel_requested_at)

@@ -1,0 +1,508 @@
+"""The jobs of Runs: submit, take, write, wait, wake, end (spec/protocol.md §6).
+
+Each function is a transaction, or a part of one: load, decide, write. What a lease may write is checked
+here, inside the very transaction that writes. The async calls are in commit_runs.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lineloop.harness.adapters.port import ToolCall, ToolOutcome, ToolResult
+from lineloop.harness.journal import (
+    ATTEMPT,
+    CANCEL_REQUESTED,
+    ENDED,
+    REFERENCE,
+    SUBMITTED,
+    TOOL_DISPATCHED,
+    TOOL_RESULT,
+)
+from lineloop.harness.port import (
+    Entry,
+    Finish,
+    Invoke,
+    Lease,
+    PersonQuestion,
+    RunChange,
+    StoredEntry,
+    Written,
+)
+from lineloop.harness.tools import read_result, tool_block
+from lineloop.kit import json
+from lineloop.kit.clock import rfc3339
+from lineloop.kit.database import Tx
+from lineloop.protocol.actors import HARNESS, RUNTIME, Actor
+from lineloop.protocol.content import envelope_content, envelope_of, result_block
+from lineloop.protocol.envelopes import FromAgent, inventory_request, tool_cancel, tool_invoke
+from lineloop.protocol.errors import ErrorCode, InvalidRequest, LoopError, NotFound
+from lineloop.protocol.machines import RUN, RunEvent, RunPhase
+from lineloop.protocol.messages import MessageStatus, Purpose
+from lineloop.protocol.patches import empty_content
+from lineloop.protocol.questions import QuestionKind, QuestionTerms
+from lineloop.protocol.tools import ToolKey
+from lineloop.server.commit.asking import OpenQuestion, open_question_in
+from lineloop.server.commit.context import CommitContext
+from lineloop.server.commit.participation import conversation_not_found
+from lineloop.server.commit.speaking import SpeakCommand, speak_in
+from lineloop.server.commit.streaming import AppendCommand, EndCommand, append_in, end_in
+from lineloop.server.decide.questions import QuestionFacts
+from lineloop.server.decide.runs import (
+    UNTIL_ANSWER,
+    RunRow,
+    decide_claim,
+    decide_end_without_holder,
+    decide_events,
+    decide_fence,
+    decide_finish,
+    decide_repeat_submit,
+    decide_submit,
+    decide_suspend,
+    wakes_run,
+)
+from lineloop.server.records import QuestionRow, StoredMessage
+from lineloop.server.store import consumers, conversations, messages, runs
+
+_STARTED_OR_ENDED = frozenset({ToolOutcome.STARTED, ToolOutcome.RESULT, ToolOutcome.ERROR})
+
+
+@dataclass(slots=True)
+class RunHints:
+    """Who is told, after the commit, that there is something to drive or to stop."""
+
+    runnable: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    cancelled: list[Callable[[str], None]] = field(default_factory=list[Callable[[str], None]])
+
+    def tell_runnable(self) -> None:
+        for callback in self.runnable:
+            callback()
+
+    def tell_cancelled(self, run_id: str) -> None:
+        for callback in self.cancelled:
+            callback(run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitRun:
+    """A Run to accept. `actor` is the output's, `prompter` whose inventory and policy apply."""
+
+    run_id: str
+    message_id: str
+    conversation_id: str
+    prompter: Actor
+    actor: Actor
+    recipient: Actor | None
+    idempotency_key: str
+    effect_key: str
+    target: str
+    request: dict[str, Any]
+    digest: str
+    timeout_ms: int | None
+
+
+def run_not_found(run_id: str) -> NotFound:
+    return NotFound("no such run", code=ErrorCode.RUN_NOT_FOUND, detail={"run_id": run_id})
+
+
+def engine_actor(run_id: str) -> Actor:
+    """As whom a Run speaks to devices."""
+    return Actor(HARNESS, f"run-{run_id}")
+
+
+def submit_run_in(
+    tx: Tx, ctx: CommitContext, hints: RunHints, command: SubmitRun, *, targets: Collection[str], slots: int
+) -> tuple[RunRow, bool]:
+    """Stores the Run and its output message, or answers the one under its key; True when it is new (L79,
+    L80).
+
+    Raises conversation_not_found, key_conflict, harness_target_unknown, harness_capacity_exceeded.
+    """
+    existing = runs.by_key(tx, command.conversation_id, command.prompter, command.idempotency_key)
+    if existing is not None:
+        decide_repeat_submit(existing, command.digest)
+        return existing, False
+    conversation = conversations.get(tx, command.conversation_id)
+    if conversation is None:
+        raise conversation_not_found(command.conversation_id)
+    timeout_ms = decide_submit(
+        target=command.target,
+        targets=targets,
+        live=runs.count_live(tx),
+        slots=slots,
+        timeout_ms=command.timeout_ms,
+    )
+    output = {"run_id": command.run_id, "effect_key": command.effect_key, "target": command.target}
+    meta = {**(command.request.get("meta") or {}), "output": output}
+    spoken = speak_in(
+        tx,
+        ctx,
+        SpeakCommand(
+            message_id=command.message_id,
+            conversation_id=command.conversation_id,
+            actor=command.actor,
+            key=command.run_id,
+            content={**empty_content(), "meta": meta},
+            target=command.recipient,
+            status=MessageStatus.STREAMING,
+            purpose=Purpose.RUN,
+            run_id=command.run_id,
+        ),
+    )
+    now = ctx.clock.now_ms()
+    run = RunRow(
+        id=command.run_id,
+        conversation_id=command.conversation_id,
+        root_id=conversation.root_id,
+        actor=command.actor,
+        idempotency_key=command.idempotency_key,
+        digest=command.digest,
+        effect_key=command.effect_key,
+        target=command.target,
+        prompter=command.prompter,
+        request=command.request,
+        message_id=spoken.message.id,
+        phase=RUN.initial,
+        runnable=True,
+        wakes=0,
+        retries=0,
+        ledger_seq=0,
+        submitting=None,
+        cancel_requested_at=None,
+        deadline_at=now + timeout_ms,
+        lease_holder=None,
+        lease_token=0,
+        lease_until=0,
+        result=None,
+        error=None,
+        created_at=now,
+    )
+    runs.insert(tx, run, json.dumps(command.request))
+    facts = {"target": command.target, "effect_key": command.effect_key, "prompter": str(command.prompter)}
+    submitted = Entry(SUBMITTED, facts, "1", {"text": command.request["text"]})
+    add_entries_in(tx, ctx, run, [submitted], attempt=0)
+    tx.after_commit(hints.tell_runnable)
+    return run, True
+
+
+def add_entries_in(
+    tx: Tx, ctx: CommitContext, run: RunRow, entries: Sequence[Entry], *, attempt: int
+) -> list[StoredEntry]:
+    """Append to the ledger what is new; returns that."""
+    seq = runs.ledger_seq(tx, run.id)
+    stored: list[StoredEntry] = []
+    now = ctx.clock.now_ms()
+    for entry in entries:
+        added = runs.add_entry(tx, run.id, entry, seq=seq + 1, attempt=attempt, at=now)
+        if added is not None:
+            seq += 1
+            stored.append(added)
+    if stored:
+        runs.set_ledger_seq(tx, run.id, seq)
+    return stored
+
+
+def claim_runs_in(
+    tx: Tx, ctx: CommitContext, holder: str, limit: int, lease_ms: int
+) -> list[tuple[RunRow, Lease, RunPhase]]:
+    """Take the oldest Runs that nobody holds and that may go on."""
+    now = ctx.clock.now_ms()
+    claimed: list[tuple[RunRow, Lease, RunPhase]] = []
+    for run in runs.ready(tx, now, limit):
+        phase = decide_claim(run, now)
+        if phase is None:
+            continue
+        runs.take(tx, run.id, phase=phase, holder=holder, until=now + lease_ms)
+        lease = Lease(run.id, holder, run.lease_token + 1)
+        attempt = Entry(ATTEMPT, {"phase": str(phase), "holder": holder}, str(lease.token))
+        add_entries_in(tx, ctx, run, [attempt], attempt=lease.token)
+        claimed.append((run, lease, phase))
+    return claimed
+
+
+def write_run_in(tx: Tx, ctx: CommitContext, hints: RunHints, lease: Lease, change: RunChange) -> Written:
+    """One commit of a Run's holder. Raises lease_lost; then nothing of it is written."""
+    run = decide_fence(runs.get(tx, lease.run_id), holder=lease.holder, token=lease.token)
+    entries = _dispatch_in(tx, ctx, run, change)
+    stored = add_entries_in(tx, ctx, run, entries, attempt=lease.token)
+    revision = append_in(tx, ctx, AppendCommand(run.message_id, change.patches, run_id=run.id)).revision
+    if change.answered:
+        runs.drop_waits(tx, run.id, change.answered)
+    phase = decide_events(run.phase, change.events)
+    submitting = lease.token if change.submitting else run.submitting
+    if any(entry.type == REFERENCE for entry in entries):
+        submitting = None
+    if phase is not run.phase or submitting != run.submitting:
+        runs.set_progress(tx, run.id, phase=phase, submitting=submitting)
+    suspended = False
+    if change.finish is not None:
+        end_run_in(tx, ctx, run, phase, change.finish, attempt=lease.token)
+        tx.after_commit(hints.tell_runnable)
+    elif change.retry_in_ms is not None:
+        runs.schedule_retry(tx, run.id, ctx.clock.now_ms() + change.retry_in_ms)
+    elif change.suspend_at is not None and decide_suspend(run, change.suspend_at):
+        runs.suspend(tx, run.id, RUN.next(phase, RunEvent.WAIT))
+        suspended = True
+    return Written(revision, run.wakes, suspended, run.cancel_requested_at is not None, stored)
+
+
+def _dispatch_in(tx: Tx, ctx: CommitContext, run: RunRow, change: RunChange) -> list[Entry]:
+    """Send invokes and questions; the entries of this change, with the ids of the messages that they
+    became.
+    """
+    sends: dict[str | None, Invoke | PersonQuestion] = {**dict(change.invokes), **dict(change.questions)}
+    entries: list[Entry] = []
+    for entry in change.entries:
+        send = sends.get(entry.key) if entry.type == TOOL_DISPATCHED else None
+        if send is None:
+            entries.append(entry)
+        elif not runs.has_entry(tx, run.id, entry.type, entry.key):
+            message_id = (
+                _invoke_in(tx, ctx, run, send)
+                if isinstance(send, Invoke)
+                else _question_in(tx, ctx, run, send)
+            )
+            facts = {**entry.facts, "message_id": message_id}
+            entries.append(Entry(entry.type, facts, entry.key, entry.content, entry.native_id))
+    return entries
+
+
+def _invoke_in(tx: Tx, ctx: CommitContext, run: RunRow, invoke: Invoke) -> str:
+    payload = invoke.payload
+    key = ToolKey(payload["app_scope"], payload["method"], payload["contract_version"])
+    envelope = tool_invoke(
+        _head(ctx, run),
+        key,
+        payload["params"],
+        call_id=invoke.call_id,
+        inventory_revision=invoke.inventory_revision,
+    )
+    message_id = _speak_envelope_in(tx, ctx, run, invoke.message_key, invoke.device, envelope)
+    runs.add_wait(tx, run.id, message_id, invoke.until)
+    return message_id
+
+
+def _question_in(tx: Tx, ctx: CommitContext, run: RunRow, question: PersonQuestion) -> str:
+    """Ask the person whose conversation it is, as the prompting operator: that is who wants to know."""
+    person = runs.root_owner(tx, run.root_id)
+    if person is None:
+        raise conversation_not_found(run.root_id)
+    terms = QuestionTerms(
+        kind=QuestionKind(question.kind),
+        text=question.text,
+        choices=question.choices,
+        allow_other=question.allow_other,
+    )
+    answer = open_question_in(
+        tx,
+        ctx,
+        OpenQuestion(
+            message_id=ctx.ids.make("msg"),
+            conversation_id=run.root_id,
+            actor=run.prompter,
+            to=person,
+            effect_key=question.call_id,
+            terms=terms,
+            timeout_ms=max(1, run.deadline_at - ctx.clock.now_ms()),
+        ),
+    )
+    runs.add_wait(tx, run.id, answer.question.id, UNTIL_ANSWER)
+    return answer.question.id
+
+
+def _head(ctx: CommitContext, run: RunRow) -> FromAgent:
+    return FromAgent(ctx.ids.make("env"), rfc3339(ctx.clock.now_ms()), run.prompter, run.root_id)
+
+
+def _speak_envelope_in(
+    tx: Tx, ctx: CommitContext, run: RunRow, key: str, device: Actor, envelope: dict[str, Any]
+) -> str:
+    spoken = speak_in(
+        tx,
+        ctx,
+        SpeakCommand(
+            message_id=ctx.ids.make("msg"),
+            conversation_id=run.root_id,
+            actor=engine_actor(run.id),
+            key=key,
+            content=envelope_content(envelope),
+            target=device,
+            on_behalf_of=run.prompter,
+        ),
+    )
+    return spoken.message.id
+
+
+def end_run_in(
+    tx: Tx, ctx: CommitContext, run: RunRow, phase: RunPhase, finish: Finish, *, attempt: int
+) -> None:
+    """The end, whole: open calls settled, result block or error, message ended, phase final — one commit
+    (L98).
+    """
+    ended = decide_finish(phase, finish.event, finish.error)
+    entries, patches = _settle_calls_in(tx, ctx, run)
+    if finish.result is not None:
+        block = result_block(finish.result["format"], finish.result["content"])
+        patches.append({"op": "set", "block": block})
+    if ended.error is not None:
+        public = {"code": ended.error["code"], "message": ended.error["message"]}
+        patches.append({"op": "error", "meta": {"error": public}})
+    head = messages.head(tx, run.message_id)
+    assert head is not None
+    numbered = [{**patch, "seq": head.revision + place} for place, patch in enumerate(patches, 1)]
+    append_in(tx, ctx, AppendCommand(run.message_id, numbered, run_id=run.id))
+    end_in(tx, ctx, EndCommand(run.message_id, None, ended.status, run_id=run.id))
+    facts = {"phase": str(ended.phase), **finish.facts}
+    add_entries_in(tx, ctx, run, [*entries, Entry(ENDED, facts, "1", ended.error)], attempt=attempt)
+    runs.set_ended(
+        tx, run.id, phase=ended.phase, result=finish.result, error=ended.error, now=ctx.clock.now_ms()
+    )
+    runs.drop_waits(tx, run.id)
+
+
+def _settle_calls_in(tx: Tx, ctx: CommitContext, run: RunRow) -> tuple[list[Entry], list[dict[str, Any]]]:
+    """Every call that has no result gets one, so that a later turn reads a whole story.
+
+    What came back but was not taken in counts as it is. A call that has not started is taken back on the
+    device; a started operation goes on.
+    """
+    entries: list[Entry] = []
+    patches: list[dict[str, Any]] = []
+    recorded = runs.entries(tx, run.id)
+    answered = {entry.key for entry in recorded if entry.type == TOOL_RESULT}
+    for entry in recorded:
+        key = str(entry.key)
+        if entry.type != TOOL_DISPATCHED or "/" in key or key in answered:
+            continue
+        call = ToolCall(key, str(entry.facts["name"]), (entry.content or {}).get("arguments", {}))
+        latest = max(
+            (e for e in recorded if e.type == TOOL_DISPATCHED and str(e.key).partition("/")[0] == key),
+            key=lambda e: e.seq,
+        )
+        result = _come_back_in(tx, call, latest)
+        if result is None:
+            result = ToolResult(key, ToolOutcome.CANCELLED, {"code": "cancelled", "message": "the run ended"})
+            if latest.facts["kind"] == "invoke":
+                _cancel_call_in(tx, ctx, run, latest)
+        entries.append(
+            Entry(TOOL_RESULT, {"outcome": str(result.outcome), "at_end": True}, key, result.to_json())
+        )
+        block = tool_block(None, call, str(result.outcome), result.content)
+        patches.append({"op": "set", "block": {**block, "title": entry.facts.get("title", call.name)}})
+    return entries, patches
+
+
+def _come_back_in(tx: Tx, call: ToolCall, dispatched: StoredEntry) -> ToolResult | None:
+    if dispatched.facts["kind"] != "invoke":
+        return None
+    envelopes = envelopes_of(runs.replies(tx, dispatched.facts["message_id"]))
+    result = read_result(call, dispatched.facts["until"], envelopes)
+    return result if result is not None and result.outcome in _STARTED_OR_ENDED else None
+
+
+def _cancel_call_in(tx: Tx, ctx: CommitContext, run: RunRow, dispatched: StoredEntry) -> None:
+    invoke = messages.head(tx, dispatched.facts["message_id"])
+    if invoke is None or invoke.target is None:
+        return
+    call_id = dispatched.facts["call_id"]
+    envelope = tool_cancel(_head(ctx, run), app_scope=dispatched.facts["app_scope"], call_id=call_id)
+    _speak_envelope_in(tx, ctx, run, f"{call_id}/cancel", invoke.target, envelope)
+
+
+def envelopes_of(contents: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [envelope for content in contents if (envelope := envelope_of(content)) is not None]
+
+
+def cancel_run_in(tx: Tx, ctx: CommitContext, hints: RunHints, run_id: str) -> RunRow:
+    """Note the wish; end the Run at once when nobody drives it, else tell the one who does (L82).
+
+    A Run that has ended stays as it is. Raises run_not_found.
+    """
+    run = runs.get(tx, run_id)
+    if run is None:
+        raise run_not_found(run_id)
+    now = ctx.clock.now_ms()
+    if RUN.is_terminal(run.phase) or not runs.request_cancel(tx, run_id, now):
+        return run
+    add_entries_in(tx, ctx, run, [Entry(CANCEL_REQUESTED, {}, "1")], attempt=run.lease_token)
+    if run.is_held(now):
+        tx.after_commit(lambda: hints.tell_cancelled(run_id))
+    else:
+        end_run_in(tx, ctx, run, run.phase, Finish(RunEvent.CANCEL), attempt=run.lease_token)
+    after = runs.get(tx, run_id)
+    assert after is not None
+    return after
+
+
+def end_due_runs_in(tx: Tx, ctx: CommitContext, limit: int) -> int:
+    """End what is cancelled or overdue and held by nobody; how many (L92)."""
+    now = ctx.clock.now_ms()
+    count = 0
+    for run_id in dict.fromkeys(run.id for run in runs.due(tx, now, limit)):
+        run = runs.get(tx, run_id)
+        event = decide_end_without_holder(run, now) if run is not None else None
+        if run is not None and event is not None:
+            end_run_in(tx, ctx, run, run.phase, Finish(event), attempt=run.lease_token)
+            count += 1
+    return count
+
+
+def message_saved(hints: RunHints) -> Callable[[Tx, StoredMessage], None]:
+    """The hook of speaking: a device's envelope makes the Run that waits for it runnable, in its
+    transaction.
+    """
+
+    def saved(tx: Tx, message: StoredMessage) -> None:
+        if (
+            message.reply_to_id is None
+            or message.actor_kind != RUNTIME
+            or not message.purpose.carries_envelope
+        ):
+            return
+        waiting = runs.waits_on(tx, message.reply_to_id)
+        if not waiting:
+            return
+        invoke = messages.head(tx, message.reply_to_id)
+        if invoke is None or invoke.target != message.actor:
+            return
+        envelope = envelope_of(message.content) or {}
+        for run_id, until in waiting:
+            if wakes_run(until, envelope) and runs.wake(tx, run_id):
+                tx.after_commit(hints.tell_runnable)
+
+    return saved
+
+
+def question_closed(hints: RunHints) -> Callable[[Tx, QuestionRow, QuestionFacts], None]:
+    """The hook of questions: whatever the outcome, the Run that asked goes on, in this transaction."""
+
+    def closed(tx: Tx, question: QuestionRow, facts: QuestionFacts) -> None:
+        for run_id, _ in runs.waits_on(tx, question.id):
+            if not facts.is_open and runs.wake(tx, run_id):
+                tx.after_commit(hints.tell_runnable)
+
+    return closed
+
+
+def request_inventory_in(
+    tx: Tx, ctx: CommitContext, run_id: str, operator: Actor, *, root_id: str, attempt: int
+) -> bool:
+    """Ask every device of the conversation for what it offers this operator. False when
+    there is no device.
+    """
+    devices = consumers.runtimes(tx, root_id)
+    run = runs.get(tx, run_id)
+    if run is None:
+        raise InvalidRequest("no such run")
+    for device in devices:
+        envelope = inventory_request(
+            FromAgent(ctx.ids.make("env"), rfc3339(ctx.clock.now_ms()), operator, root_id)
+        )
+        key = f"{run_id}/inventory/{attempt}/{device}"
+        _speak_envelope_in(tx, ctx, run, key, Actor(RUNTIME, device), envelope)
+    return bool(devices)
+
+
+def is_lease_lost(error: LoopError) -> bool:
+    return error.code == ErrorCode.LEASE_LOST
