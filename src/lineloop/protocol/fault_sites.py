@@ -17,6 +17,22 @@ class FaultSite(StrEnum):
     # server: questions
 
     # server: runs and the harness engine
+    HARNESS_SUBMIT_BEFORE_COMMIT = "harness.submit.before_commit"
+    HARNESS_SUBMIT_AFTER_COMMIT = "harness.submit.after_commit"
+    HARNESS_CLAIM_BEFORE_COMMIT = "harness.claim.before_commit"
+    HARNESS_CLAIM_AFTER_COMMIT = "harness.claim.after_commit"
+    HARNESS_STEP_BEFORE_COMMIT = "harness.step.before_commit"
+    HARNESS_STEP_AFTER_COMMIT = "harness.step.after_commit"
+    HARNESS_TOOL_DISPATCH_BEFORE_COMMIT = "harness.tool_dispatch.before_commit"
+    HARNESS_TOOL_DISPATCH_AFTER_COMMIT = "harness.tool_dispatch.after_commit"
+    HARNESS_TOOL_RESULT_BEFORE_COMMIT = "harness.tool_result.before_commit"
+    HARNESS_TOOL_RESULT_AFTER_COMMIT = "harness.tool_result.after_commit"
+    HARNESS_FINISH_BEFORE_COMMIT = "harness.finish.before_commit"
+    HARNESS_FINISH_AFTER_COMMIT = "harness.finish.after_commit"
+    HARNESS_CANCEL_BEFORE_COMMIT = "harness.cancel.before_commit"
+    HARNESS_CANCEL_AFTER_COMMIT = "harness.cancel.after_commit"
+    HARNESS_DUE_BEFORE_COMMIT = "harness.due.before_commit"
+    HARNESS_DUE_AFTER_COMMIT = "harness.due.after_commit"
 
     # server: resources and wake-ups
 
