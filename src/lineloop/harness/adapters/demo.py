@@ -1,4 +1,6 @@
-"""The demo adapter: the agent loop around a script instead of a model. It labels itself, in meta and in words."""
+"""The demo adapter: the agent loop around a script instead of a model. It labels itself, in meta and in
+words.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from lineloop.harness.demo.speech import DEMO_LABEL
 
 
 class DemoAdapter:
-    """An `Adapter` that needs no model, no network and no key. Its blocks are named by step, so it sets them again."""
+    """An `Adapter` that needs no model, no network and no key. Its blocks are named by step, so it sets
+    them again.
+    """
 
     name: ClassVar[str] = "demo"
     replay: ClassVar[Replay] = Replay.SNAPSHOT
