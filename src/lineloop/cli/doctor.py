@@ -1,6 +1,7 @@
 """`lineloop doctor`: is this machine able, is this data directory sound, and where can faults be injected.
 
-Decides what is checked and the words; changes nothing. Each check stands alone, so one failure hides no other.
+Decides what is checked and the words; changes nothing. Each check stands alone, so one failure hides no
+other.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from lineloop.settings import Settings
 OLDEST_PYTHON = (3, 11)
 OLDEST_SQLITE = (3, 37, 0)
 ENOUGH_BYTES = 200 * 1024 * 1024
-DATABASES = ("server.db", "device.db")
+DATABASES = ("server/server.db", "device/device.db")
 MOMENTS = {
     "before_commit": "just before its commit",
     "after_commit": "just after its commit",
@@ -66,7 +67,7 @@ def run_checks(settings: Settings, *, as_json: bool) -> int:
 def _guarded(name: str, check: Callable[[], str]) -> Check:
     try:
         return Check(name, True, check())
-    except Exception as problem:  # noqa: BLE001 - whatever went wrong is the finding
+    except Exception as problem:
         return Check(name, False, str(problem) or type(problem).__name__)
 
 
@@ -138,7 +139,9 @@ def list_fault_sites(*, as_json: bool) -> int:
 
 
 def sentence_of(site: str) -> str:
-    """What a site's name says in words: `device.accept.before_commit` is "device: accept, just before its commit"."""
+    """What a site's name says in words: `device.accept.before_commit` is "device: accept, just before its
+    commit".
+    """
     part, *path = site.split(".")
     moment = MOMENTS.get(path[-1]) if len(path) > 1 else None
     steps = " ".join(path[:-1] if moment else path).replace("_", " ")

@@ -21,10 +21,7 @@ CHAT = "chat.json"
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What an outside program needs to reach a running system; written once every part answers.
-
-    `control_url` and `control_secret` let this machine's commands reach the device Runtime.
-    """
+    """What an outside program needs to reach a running system; written once every part answers."""
 
     server_url: str | None
     shell_url: str | None
@@ -32,8 +29,6 @@ class Ready:
     admin_token: str | None
     device_key: str | None
     pid: int
-    control_port: int | None = None
-    control_secret: str | None = None
 
 
 def write_private(path: Path, value: dict[str, Any]) -> None:

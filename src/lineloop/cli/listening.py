@@ -1,0 +1,103 @@
+"""Serving HTTP on loopback: a port, and uvicorn without its own signals and logs.
+
+Decides ports (asked for, remembered, any free one) and the order of a stop: the server is drained first, then
+connections end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from lineloop.cli.failures import CommandFailed, Exit
+from lineloop.cli.running import remember_port, remembered_port
+from lineloop.kit.tasks import Tasks
+
+LOOPBACK = "127.0.0.1"
+BACKLOG = 2048
+GRACE_SECONDS = 3
+
+
+def bind(asked: int | None, data_dir: Path, name: str) -> socket.socket:
+    """A bound loopback socket. An asked port must be free; a remembered one only matters when it is.
+
+    Raises CommandFailed (75) that names the taken port.
+    """
+    if asked is None:
+        remembered = remembered_port(data_dir, name)
+        found = (remembered and _try(remembered)) or _try(0)
+    else:
+        found = _try(asked)
+    if found is None:
+        hint = "Another program listens there; choose another port, or 0 for any free one."
+        raise CommandFailed(f"port {asked} is taken", Exit.TEMPORARY, hint=hint)
+    if asked != 0:
+        remember_port(data_dir, name, port_of(found))
+    return found
+
+
+def _try(port: int) -> socket.socket | None:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((LOOPBACK, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            return None
+        raise
+    return listener
+
+
+def port_of(listener: socket.socket) -> int:
+    return int(listener.getsockname()[1])
+
+
+def url_of(listener: socket.socket) -> str:
+    return f"http://{LOOPBACK}:{port_of(listener)}"
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn as a part of a larger process: signals belong to the process."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+@asynccontextmanager
+async def served(asgi: Any, listener: socket.socket) -> AsyncGenerator[None]:
+    """Answers HTTP on the socket inside the block."""
+    config = uvicorn.Config(
+        asgi,
+        loop="none",
+        http="auto",
+        ws="auto",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    server = _Uvicorn(config)
+    async with Tasks("http") as tasks:
+        serving = tasks.spawn(server.serve(sockets=[listener]), name="uvicorn")
+        while not server.started:
+            if serving.done():
+                serving.result()
+                raise RuntimeError("the HTTP server ended while it started")
+            await asyncio.wait({serving}, timeout=0.005)
+        try:
+            yield
+        finally:
+            server.should_exit = True
+            await asyncio.wait({serving}, timeout=GRACE_SECONDS + 1)
