@@ -158,6 +158,16 @@ class Batches:
             item.fail(error)
         return items is not None
 
+    def not_json(self, frame_id: Any, error: LoopError) -> None:
+        """A frame could not be written as JSON: its only item is refused, several are tried one by one."""
+        items = self._flying.pop(frame_id, [])
+        if len(items) == 1:
+            items[0].fail(error)
+            return
+        for item in items:
+            item.broken = MAX_BROKEN - 1
+        self._queue.extendleft(reversed(items))
+
     def connection_broken(self) -> None:
         """What was in flight goes back to the front in its order; an item that saw too many breaks fails."""
         returned: list[LinkItem] = []

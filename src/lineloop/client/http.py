@@ -200,7 +200,11 @@ async def _named_breaks(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:
 
 
 def _encoded(body: Any) -> bytes | None:
-    return None if body is None else json.dumps(body).encode()
+    """Raises InvalidRequest for what is no JSON (NaN, lone surrogates, objects of Python)."""
+    try:
+        return None if body is None else json.dumps(body).encode()
+    except (ValueError, TypeError) as error:
+        raise InvalidRequest(f"this is not JSON: {error}") from error
 
 
 def _decoded(answer: httpx.Response) -> Any:

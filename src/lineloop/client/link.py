@@ -23,13 +23,15 @@ from lineloop.kit.faults import FaultInjected, FaultMode, Faults
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.error_codes import ErrorCode
-from lineloop.protocol.errors import ConnectionLost, LoopError
+from lineloop.protocol.errors import ConnectionLost, InvalidRequest, LoopError
 from lineloop.protocol.fault_sites import FaultSite
 from lineloop.protocol.messages import Message
 
 PROTOCOL_VERSION = 1
 HELLO_TIMEOUT_SECONDS = 10.0
 SILENT_HEARTBEATS = 2.5
+# A connection that ends sooner counts as a failed attempt, so that a crashing server is not hammered.
+STEADY_SECONDS = 5.0
 
 _log = structlog.get_logger("lineloop.link")
 
@@ -51,6 +53,15 @@ class LinkParticipant:
 
     conversation_id: str
     actor: Actor
+
+
+@dataclass(frozen=True, slots=True)
+class _Hello:
+    """What the server said first."""
+
+    actor: Actor | None
+    epoch: str
+    silent_after_seconds: float
 
 
 class Link:
@@ -188,8 +199,10 @@ class Link:
             except LoopError as error:
                 self._failed_to_connect(error)
             else:
-                attempt = 0
+                began = self._clock.monotonic()
                 await self._serve(connection, hello)
+                if self._clock.monotonic() - began >= STEADY_SECONDS:
+                    attempt = 0
             self._batches.connection_broken()
             self._expire()
             await self._clock.sleep(self._pause(attempt))
@@ -219,7 +232,7 @@ class Link:
             ConnectionLost(f"no link for {self._patience:g} s; whether the server has this is unknown"),
         )
 
-    async def _connect(self) -> tuple[LinkConnection, dict[str, Any]]:
+    async def _connect(self) -> tuple[LinkConnection, _Hello]:
         try:
             connection = await with_timeout(self._clock, HELLO_TIMEOUT_SECONDS, self._open_connection())
         except TimeoutError as error:
@@ -228,43 +241,38 @@ class Link:
             frame = await with_timeout(self._clock, HELLO_TIMEOUT_SECONDS, connection.receive())
             if "error" in frame:
                 raise LoopError.from_problem(frame["error"])
-            hello = frame.get("hello")
-            if not isinstance(hello, dict):
-                raise ConnectionLost("the server's first frame was no hello")
-            if hello.get("protocol") != PROTOCOL_VERSION:
-                raise LoopError(
-                    f"the server speaks link protocol {hello.get('protocol')!r}, not {PROTOCOL_VERSION}",
-                    code=ErrorCode.PROTOCOL_VERSION_UNSUPPORTED,
-                )
+            return connection, _hello(frame)
         except TimeoutError as error:
             await connection.close()
             raise ConnectionLost("the server said no hello in time") from error
         except BaseException:
             await connection.close()
             raise
-        return connection, hello
 
-    async def _serve(self, connection: LinkConnection, hello: dict[str, Any]) -> None:
+    async def _serve(self, connection: LinkConnection, hello: _Hello) -> None:
         """Use one connection until it ends."""
         self._connection = connection
         self._refused = None
-        self._actor = Actor.from_wire(hello["actor"]) if hello.get("actor") else None
+        self._actor = hello.actor
         self._last_frame_at = self._clock.monotonic()
-        silent_after = SILENT_HEARTBEATS * float(hello.get("heartbeat_ms", 15_000)) / 1000
         self._pong_due = False
         self._wake.set()
-        self._become(LinkState(connected=True, epoch=str(hello.get("epoch", ""))))
+        self._become(LinkState(connected=True, epoch=hello.epoch))
         if self._first is not None and not self._first.done():
             self._first.set_result(None)
         error: LoopError | None = None
         async with Tasks("link.connection") as tasks:
             tasks.spawn(self._write(connection), name="write")
-            tasks.spawn(self._watch(connection, silent_after), name="watch")
+            tasks.spawn(self._watch(connection, hello.silent_after_seconds), name="watch")
             try:
                 while True:
                     self._take(await connection.receive())
             except LoopError as broken:
                 error = broken
+            except Exception as broken:
+                # A frame that breaks the protocol: start afresh instead of guessing what was meant.
+                _log.exception("link_frame_not_understood")
+                error = ConnectionLost(f"the server sent a frame that is not understood: {broken!r}")
             finally:
                 self._connection = None
                 await connection.close()
@@ -284,7 +292,11 @@ class Link:
                 # A draining server finishes what it has; new frames wait for the next connection.
                 while self._retry_after is None and (frame := self._batches.next_frame()) is not None:
                     await self._faults.areach(FaultSite.CLIENT_LINK_SEND_BEFORE)
-                    await connection.send(frame)
+                    try:
+                        await connection.send(frame)
+                    except (ValueError, TypeError) as error:
+                        self._batches.not_json(frame["id"], InvalidRequest(f"this is not JSON: {error}"))
+                        continue
                     mode = await self._faults.areach(FaultSite.CLIENT_LINK_SEND_AFTER)
                     if mode is FaultMode.DUPLICATE:
                         await connection.send(frame)
@@ -337,7 +349,14 @@ class Link:
                 raise error
 
     def _deliver(self, wires: list[dict[str, Any]]) -> None:
-        self._tell(self._on_deliver, [Message.from_wire(wire) for wire in wires])
+        messages: list[Message] = []
+        for wire in wires:
+            try:
+                messages.append(Message.from_wire(wire))
+            except InvalidRequest as error:
+                # A newer server's kind of message: the others must not wait behind it for ever.
+                _log.error("message_not_understood", reason=error.message)
+        self._tell(self._on_deliver, messages)
 
     def _become(self, state: LinkState) -> None:
         self._state = state
@@ -361,3 +380,23 @@ def _subscribe(callbacks: list[C], callback: C) -> Callable[[], None]:
             callbacks.remove(callback)
 
     return undo
+
+
+def _hello(frame: dict[str, Any]) -> _Hello:
+    """Raises the refusal's LoopError, `protocol_version_unsupported`, or ConnectionLost for anything else."""
+    if "error" in frame:
+        raise LoopError.from_problem(frame["error"])
+    hello = frame.get("hello")
+    if not isinstance(hello, dict):
+        raise ConnectionLost("the server's first frame was no hello")
+    if hello.get("protocol") != PROTOCOL_VERSION:
+        raise LoopError(
+            f"the server speaks link protocol {hello.get('protocol')!r}, not {PROTOCOL_VERSION}",
+            code=ErrorCode.PROTOCOL_VERSION_UNSUPPORTED,
+        )
+    try:
+        actor = Actor.from_wire(hello["actor"]) if hello.get("actor") else None
+        heartbeat_seconds = float(hello.get("heartbeat_ms", 15_000)) / 1000
+    except (InvalidRequest, ValueError, TypeError) as error:
+        raise ConnectionLost(f"the server's hello is not understood: {error}") from error
+    return _Hello(actor, str(hello.get("epoch", "")), SILENT_HEARTBEATS * heartbeat_seconds)

@@ -83,8 +83,10 @@ class Turn:
     async def commit(self, position: int) -> None:
         """Everything up to `position` is safely done and will not be polled again [write].
 
-        As `Conversation.commit`.
+        A position that was already committed when this turn polled is sent nowhere. As `Conversation.commit`.
         """
+        if self.inbox is not None and position <= self.inbox.committed:
+            return
         await self.loop.faults.areach(FaultSite.OPERATOR_TURN_COMMIT_BEFORE)
         await self.conversation.commit(position)
         await self.loop.faults.areach(FaultSite.OPERATOR_TURN_COMMIT_AFTER)

@@ -11,9 +11,10 @@ import pytest
 from lineloop.client.batches import ItemKind
 from lineloop.client.link import Link, LinkParticipant, LinkState
 from lineloop.client.transport import LinkConnection
+from lineloop.kit import json
 from lineloop.kit.faults import Faults
 from lineloop.protocol.actors import Actor
-from lineloop.protocol.errors import ConnectionLost, LoopError, Unauthorized
+from lineloop.protocol.errors import ConnectionLost, InvalidRequest, LoopError, Unauthorized
 from lineloop.protocol.fault_sites import FaultSite
 from lineloop.protocol.messages import Message
 from lineloop.testing import FakeClock, until
@@ -315,6 +316,59 @@ async def test_a_frame_the_server_refuses_as_a_whole_fails_its_items_and_keeps_t
     with pytest.raises(LoopError) as caught:
         await answer
     assert caught.value.code == "invalid_request"
+    assert bench.link.connected
+
+
+async def test_an_item_that_is_no_json_is_refused_and_its_neighbours_are_sent(
+    benches: list[Bench],
+) -> None:
+    class Encoding(ScriptedLinkEnd):
+        async def send(self, frame: dict[str, Any]) -> None:
+            json.dumps(frame)
+            await super().send(frame)
+
+    end = Encoding(answering=True)
+    bench = await started(benches, end)
+    good = say(bench.link, "a")
+    bad = bench.link.submit(
+        ItemKind.SPEAK, {"conversation_id": "c1", "key": "b", "meta": {"n": float("nan")}}
+    )
+    other = say(bench.link, "c")
+    with pytest.raises(InvalidRequest):
+        await bad
+    await asyncio.gather(good, other)
+    assert [spoken(frame) for frame in end.sent] == [["a"], ["c"]]
+
+
+async def test_a_message_of_an_unknown_kind_holds_up_no_other(benches: list[Bench]) -> None:
+    end = ScriptedLinkEnd()
+    bench = await started(benches, end)
+    heard: list[str] = []
+    bench.link.on_deliver(lambda messages: heard.extend(message.id for message in messages))
+    end.push({"deliver": [wire_message(purpose="of_the_future"), wire_message(id="m2")]})
+    await until(lambda: heard == ["m2"])
+    assert bench.link.connected
+
+
+async def test_a_frame_that_breaks_the_protocol_starts_the_connection_afresh(benches: list[Bench]) -> None:
+    first, second = ScriptedLinkEnd(), ScriptedLinkEnd()
+    bench = await started(benches, first, second)
+    first.push({"participants": [{}]})
+    await until(lambda: first.closed)
+    await bench.clock.advance(1.0)
+    assert bench.link.connected
+
+
+@pytest.mark.parametrize(
+    "first", [{}, {"hello": 1}, {"hello": {"protocol": 1, "actor": {"kind": 1}}}, {"deliver": []}]
+)
+async def test_a_server_that_says_no_proper_hello_is_tried_again(
+    benches: list[Bench], first: dict[str, Any]
+) -> None:
+    bench = Bench(ScriptedLinkEnd(hello=first), ScriptedLinkEnd())
+    benches.append(bench)
+    await bench.link.start(wait=False)
+    await bench.clock.advance(1.0)
     assert bench.link.connected
 
 

@@ -110,3 +110,12 @@ async def test_a_full_page_is_marked_so_that_the_rest_is_polled_soon() -> None:
     assert (await turn.poll(limit=2)).full
     assert not (await turn.poll(after=5, limit=2)).full
     assert transport.asked[1].json["after"] == 5
+
+
+async def test_a_position_that_is_committed_already_is_not_sent_again() -> None:
+    turn, transport, faults = begun()
+    transport.answers.append(Response(200, {"messages": [], "position": 5, "committed": 5}))
+    inbox = await turn.poll()
+    await turn.commit(inbox.position)
+    assert len(transport.asked) == 1
+    assert faults.reached[FaultSite.OPERATOR_TURN_COMMIT_BEFORE] == 0
