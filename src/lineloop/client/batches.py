@@ -48,7 +48,6 @@ class LinkItem:
     body: dict[str, Any]
     answer: Answer
     queued_at: float = 0.0
-    weight: int = 0
     broken: int = 0
 
     def resolve(self, result: dict[str, Any]) -> None:
@@ -119,12 +118,13 @@ class Batches:
         if not self._queue or len(self._flying) >= self.frames_in_flight or self._suspect_waits_or_flies():
             return None
         taken = [self._queue.popleft()]
-        weight = taken[0].weight
-        while self._queue and len(taken) < MAX_FRAME_ITEMS and not _is_suspect(taken[0]):
-            weight += self._queue[0].weight
-            if weight > MAX_FRAME_WEIGHT or _is_suspect(self._queue[0]):
-                break
-            taken.append(self._queue.popleft())
+        if self._queue and not _is_suspect(taken[0]):
+            weight = rough_size(taken[0].body)  # only looked at when something could travel along
+            while self._queue and len(taken) < MAX_FRAME_ITEMS and not _is_suspect(self._queue[0]):
+                weight += rough_size(self._queue[0].body)
+                if weight > MAX_FRAME_WEIGHT:
+                    break
+                taken.append(self._queue.popleft())
         self._last_id += 1
         frame: dict[str, Any] = {"id": self._last_id}
         if len(taken) == 1:

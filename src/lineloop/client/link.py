@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from lineloop.client.batches import Batches, ItemKind, LinkItem, rough_size
+from lineloop.client.batches import Batches, ItemKind, LinkItem
 from lineloop.client.transport import LinkConnection
 from lineloop.kit.backoff import Backoff
 from lineloop.kit.clock import Clock, with_timeout
@@ -161,7 +161,7 @@ class Link:
         if self._refused is not None:
             raise self._refused
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._batches.add(LinkItem(kind, body, answer, self._clock.monotonic(), rough_size(body)))
+        self._batches.add(LinkItem(kind, body, answer, self._clock.monotonic()))
         self._wake.set()
         return answer
 

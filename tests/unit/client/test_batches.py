@@ -35,9 +35,9 @@ class Heard:
         self.error = exception
 
 
-def item(name: str, kind: ItemKind = ItemKind.SPEAK, weight: int = 10) -> tuple[LinkItem, Heard]:
+def item(name: str, kind: ItemKind = ItemKind.SPEAK, size: int = 10) -> tuple[LinkItem, Heard]:
     heard = Heard()
-    return LinkItem(kind, {"key": name}, heard, weight=weight), heard
+    return LinkItem(kind, {"key": name, "text": "x" * size}, heard), heard
 
 
 def keys(frame: dict[str, Any] | None, kind: str = "speak") -> list[str]:
@@ -146,7 +146,7 @@ def test_a_frame_is_bounded_in_items_and_in_size() -> None:
     assert len(keys(batches.next_frame())) == MAX_FRAME_ITEMS
     large = Batches()
     for name in "abc":
-        large.add(item(name, weight=MAX_FRAME_WEIGHT // 2)[0])
+        large.add(item(name, size=MAX_FRAME_WEIGHT // 2 - 100)[0])
     assert keys(large.next_frame()) == ["a", "b"]
     assert keys(large.next_frame()) == ["c"]
 
