@@ -15,6 +15,8 @@ import structlog
 
 T = TypeVar("T")
 
+_SLOW_SECONDS = 5.0
+
 _log = structlog.get_logger(__name__)
 
 
@@ -50,12 +52,16 @@ class Tasks:
         """
         self._closed = True
         current = asyncio.current_task()
-        while tasks := [task for task in self._tasks if task is not current]:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-            # Done callbacks run one turn after the wait; the set is emptied here so that the loop ends.
-            self._tasks.difference_update(task for task in tasks if task.done())
+        waiting = {task for task in self._tasks if task is not current}
+        for task in waiting:
+            task.cancel()
+        while waiting:
+            # Cancelled once only: a second one would break the cleaning up that the first began.
+            done, waiting = await asyncio.wait(waiting, timeout=_SLOW_SECONDS)
+            self._tasks -= done
+            if waiting:
+                names = sorted(task.get_name() for task in waiting)
+                _log.warning("tasks_slow_to_end", group=self._name, tasks=names)
 
     async def __aenter__(self) -> Self:
         return self
