@@ -36,8 +36,8 @@ class InstalledApp:
     version: str
     kind: Literal["core", "installed"]
     enabled: bool
-    manifest: AppManifest
-    tools: tuple[ToolDescriptor, ...]
+    manifest: AppManifest = field(compare=False)
+    tools: tuple[ToolDescriptor, ...] = field(compare=False)
     digest: str
     directory: Path | None = None
     logic: Path | None = None
