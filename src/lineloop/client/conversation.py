@@ -6,7 +6,7 @@ Leaves orders, cursors and rights to the server (spec/protocol.md §2, §5).
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NotRequired, TypedDict, TypeVar, Unpack
 
@@ -51,7 +51,7 @@ class Polled:
 class ReadOptions(TypedDict, total=False):
     """`after` and `before`: an ordinal or a page's `next`. `limit`: items per page. `newest_first`: order.
 
-    `purpose`: one purpose or several; without it envelopes and inventories are left out.
+    `purpose`: one purpose, several with commas, or `all`; without it envelopes and inventories are left out.
     """
 
     after: int | str
@@ -125,7 +125,9 @@ class Conversation:
         """One message [read]. Raises LoopError `message_not_found`."""
         return Message.from_wire((await self._get(f"/v1/messages/{message_id}")).body)
 
-    async def poll(self, after: int | None = None, limit: int | None = None) -> Polled:
+    async def poll(
+        self, after: int | None = None, limit: int | None = None, purpose: Sequence[Purpose | str] = ()
+    ) -> Polled:
         """Deliverable messages to this actor, or broadcast by others, of every purpose; records the position
         [write].
 
@@ -139,6 +141,8 @@ class Conversation:
             body["after"] = after
         if limit is not None:
             body["limit"] = limit
+        if purpose:
+            body["purpose"] = [str(one) for one in purpose]
         answer = await self._retry.run(
             lambda: self._transport.request("POST", f"{self._path}/poll", json=body)
         )
