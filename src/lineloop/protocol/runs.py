@@ -9,7 +9,7 @@ from typing import Any, Self
 from lineloop.protocol.errors import InvalidRequest
 from lineloop.protocol.machines import RUN, MessageStatus, RunPhase
 
-__all__ = ["Run", "RunPhase", "RunResult", "message_status_of"]
+__all__ = ["MessageStatus", "Run", "RunPhase", "RunResult", "message_status_of"]
 
 _STATUS = {RunPhase.SUCCEEDED: MessageStatus.COMPLETED, RunPhase.CANCELLED: MessageStatus.CANCELLED}
 
