@@ -319,7 +319,9 @@ class LinkEnd(EndBody):
 FrameId = Annotated[str, Field(min_length=1, max_length=128)] | Annotated[int, Field(strict=True)]
 
 
-class _Frame(Body):
+class ClientFrame(Body):
+    """A frame of a client after hello, when every item is in order."""
+
     id: FrameId | None = None
     speak: Annotated[list[LinkSpeak], Field(max_length=MAX_FRAME_ITEMS)] = []
     commit: Annotated[list[LinkCommit], Field(max_length=MAX_FRAME_ITEMS)] = []
@@ -335,7 +337,7 @@ class _Frame(Body):
         return self
 
 
-class _LooseFrame(_Frame):
+class _LooseFrame(ClientFrame):
     speak: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS)] = []  # pyright: ignore[reportIncompatibleVariableOverride]
     commit: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS)] = []  # pyright: ignore[reportIncompatibleVariableOverride]
     patches: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS)] = []  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -397,7 +399,7 @@ def parse_link_frame(raw: bytes | str | dict[str, Any]) -> LinkFrame:
     Raises LoopError when the frame itself is broken; broken items stand as errors.
     """
     try:
-        frame = _read(_Frame, raw)
+        frame = _read(ClientFrame, raw)
         return LinkFrame(
             frame.id,
             [*frame.speak],
