@@ -39,7 +39,8 @@ class Credentials:
         return value
 
     def _keep(self, name: str, value: object) -> None:
-        self._kept[name] = value
+        # Read again: another command of this data directory may have kept something since.
+        self._kept = {**read_private(self._path), name: value}
         write_private(self._path, self._kept)
 
     async def token_for(self, actor: Actor, admin: Transport) -> str:

@@ -120,7 +120,7 @@ def why_not_started(error: BaseException) -> CommandFailed | None:
         case DatabaseBusyElsewhere():
             return CommandFailed(f"another process holds the database: {error}", Exit.TEMPORARY)
         case DatabaseCorrupt():
-            hint = "Nothing was changed. A copy made before an upgrade lies beside it (*.before-*), if there was one."
+            hint = "Nothing was changed. Copies made before an upgrade lie beside it (*.before-*)."
             return CommandFailed(f"the database is damaged: {error}", hint=hint)
         case DatabaseError() | PermissionError():
             return CommandFailed(str(error))

@@ -6,9 +6,13 @@ file of the data directory.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
 from lineloop.cli.failures import CommandFailed, Exit
 from lineloop.cli.running import Ready, find_running
 from lineloop.client.http import HttpTransport
+from lineloop.client.transport import Transport
 from lineloop.settings import Settings
 
 START_HINT = "start one with: lineloop up"
@@ -29,3 +33,34 @@ def running_server(settings: Settings) -> Ready:
     if ready is None or ready.server_url is None:
         raise CommandFailed(f"no server runs on {settings.data_dir}", Exit.TEMPORARY, hint=START_HINT)
     return ready
+
+
+@asynccontextmanager
+async def admin_transport(settings: Settings) -> AsyncGenerator[Transport]:
+    """A transport with every right: to the named server, the running one, or one made for this command alone.
+
+    Raises CommandFailed, LoopError.
+    """
+    ready = None if settings.server else find_running(settings.data_dir)
+    if settings.server and not settings.token:
+        raise CommandFailed("--admin-token is needed with --server", Exit.USAGE)
+    if settings.server or (ready and ready.server_url):
+        known = (
+            (settings.server, settings.token) if settings.server else (ready.server_url, ready.admin_token)
+        )
+        transport = HttpTransport(known[0] or "", known[1])
+        try:
+            yield transport
+        finally:
+            await transport.close()
+        return
+    from lineloop.cli.lifetime import Stop
+    from lineloop.cli.serve import Surroundings, admin_of, started_server
+
+    around = Surroundings.of(settings)
+    async with started_server(around, Stop()) as server:
+        inside = admin_of(server, around)
+        try:
+            yield inside
+        finally:
+            await inside.close()

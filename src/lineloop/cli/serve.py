@@ -1,0 +1,106 @@
+"""`lineloop serve`: the conversation server alone. Also the room where any command makes a server in its
+process.
+
+Decides the database, the lock and the administrator's token; the server decides the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lineloop.cli.credentials import Credentials
+from lineloop.cli.failures import CommandFailed, Exit
+from lineloop.cli.lifetime import Stop, live, planned_faults
+from lineloop.cli.running import Ready
+from lineloop.client.in_process import InProcessTransport
+from lineloop.kit.clock import Clock, SystemClock
+from lineloop.kit.datadir import DataDir
+from lineloop.kit.faults import Faults
+from lineloop.kit.ids import Ids
+from lineloop.server.app import Server
+from lineloop.server.settings import ServerSettings
+from lineloop.settings import Settings
+
+SQLITE = "sqlite:///"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every part of one process shares."""
+
+    data_dir: Path
+    clock: Clock
+    ids: Ids
+    faults: Faults
+    credentials: Credentials
+
+    @classmethod
+    def of(cls, settings: Settings) -> Surroundings:
+        """Raises CommandFailed for an unknown fault."""
+        clock = SystemClock()
+        ids = Ids(clock)
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        credentials = Credentials(settings.data_dir, ids)
+        return cls(settings.data_dir, clock, ids, planned_faults(settings), credentials)
+
+
+@asynccontextmanager
+async def started_server(
+    around: Surroundings, stop: Stop, database: Path | None = None
+) -> AsyncGenerator[Server]:
+    """The server on its data, started but not listening. Raises what a failed start raises."""
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(DataDir(around.data_dir / "server"))
+        settings = ServerSettings(
+            database=database or folder / "server.db", admin_token=around.credentials.admin_token
+        )
+        server = Server(settings, clock=around.clock, ids=around.ids, faults=around.faults)
+        await server.start()
+        stack.push_async_callback(server.close)
+        yield server
+
+
+def admin_of(server: Server, around: Surroundings) -> InProcessTransport:
+    """The administrator's way into a server of this process."""
+    return InProcessTransport(server.asgi, server.open_link, around.credentials.admin_token)
+
+
+def run_serve(
+    settings: Settings, *, database: str | None, redis: str | None, port: int | None, ready_file: Path | None
+) -> int:
+    """Raises CommandFailed when it cannot start."""
+    if redis:
+        raise CommandFailed("wake-ups through Redis are not built yet; run without --redis", Exit.USAGE)
+    path = database_path(database)
+
+    @asynccontextmanager
+    async def part(stop: Stop) -> AsyncGenerator[Ready]:
+        from lineloop.cli.listening import bind, served, url_of
+
+        around = Surroundings.of(settings)
+        listener = bind(port, settings.data_dir, "server")
+        async with started_server(around, stop, path) as server, served(server.asgi, listener):
+            yield Ready(
+                server_url=url_of(listener),
+                shell_url=None,
+                shell_code=None,
+                admin_token=around.credentials.admin_token,
+                device_key=None,
+                pid=os.getpid(),
+            )
+            await server.drain()
+
+    return live(settings, part, announce_in=settings.data_dir, ready_file=ready_file)
+
+
+def database_path(url: str | None) -> Path | None:
+    """The file of a SQLite URL; None for the data directory's own. Raises CommandFailed (2) for others."""
+    if url is None:
+        return None
+    if not url.startswith(SQLITE) or len(url) == len(SQLITE):
+        raise CommandFailed("only sqlite:///PATH is built; PostgreSQL comes later", Exit.USAGE)
+    return Path(url.removeprefix(SQLITE)).absolute()

@@ -1,0 +1,65 @@
+"""Exit codes and words of failures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lineloop.cli.doctor import sentence_of
+from lineloop.cli.failures import CommandFailed, Exit, failure_of, tell
+from lineloop.cli.lifetime import why_not_started
+from lineloop.cli.logs import hide_secrets
+from lineloop.kit.datadir import DataDirLocked
+from lineloop.kit.filesystem import NetworkFilesystem
+from lineloop.kit.schema import DatabaseTooNew
+from lineloop.protocol.errors import ConnectionLost, ErrorCode, Forbidden, InvalidRequest, LoopError, NotFound
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (NotFound("x"), Exit.NOT_FOUND),
+        (Forbidden("x"), Exit.REFUSED),
+        (ConnectionLost("x"), Exit.TEMPORARY),
+        (InvalidRequest("x"), Exit.FAILED),
+        (LoopError("x", code=ErrorCode.KEY_CONFLICT), Exit.FAILED),
+    ],
+)
+def test_an_error_has_one_exit_code(error: LoopError, code: Exit) -> None:
+    assert failure_of(error).code is code
+
+
+def test_a_failure_is_told_in_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tell(CommandFailed("port 1 is taken", Exit.TEMPORARY, hint="choose another")) == 75
+    assert capsys.readouterr().err == "lineloop: port 1 is taken\n  choose another\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (DataDirLocked(Path("/d"), 4711), Exit.TEMPORARY, "4711"),
+        (NetworkFilesystem(Path("/d"), "nfs4"), Exit.FAILED, "nfs4"),
+        (DatabaseTooNew(Path("/d/server.db"), "0999"), Exit.FAILED, "newer version"),
+    ],
+)
+def test_a_failed_start_says_what_to_do(error: Exception, code: Exit, words: str) -> None:
+    failure = why_not_started(error)
+    assert failure is not None
+    assert failure.code is code
+    assert words in failure.message
+    assert failure.hint
+
+
+def test_an_unforeseen_failure_keeps_its_traceback() -> None:
+    assert why_not_started(RuntimeError("bug")) is None
+
+
+def test_credentials_never_reach_the_log() -> None:
+    event = {"event": "ready", "admin_token": "s3cret", "Authorization": "Bearer s3cret", "pid": 1}
+    assert "s3cret" not in str(hide_secrets(None, "info", event))
+
+
+def test_a_fault_site_has_a_sentence() -> None:
+    assert sentence_of("device.accept.before_commit") == "device: accept, just before its commit"
+    assert sentence_of("device.container.start") == "device: at container start"
