@@ -1,0 +1,233 @@
+"""Tools in a Run: called through the conversation, waited for without a slot, told truthfully."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.contract.runs.run_world import ASSISTANT, DEVICE, USER, RunWorld, pomodoro_tools, run_world
+
+from lineloop.protocol.actors import Actor
+from lineloop.protocol.envelopes import Stage, tool_result
+from lineloop.protocol.errors import ErrorCode, LoopError
+from lineloop.protocol.machines import RunPhase
+from lineloop.protocol.messages import Purpose
+from lineloop.server.commit.asking import answer_in
+from lineloop.server.decide.questions import Reply
+
+TOOLS = ["inventory", "human"]
+
+
+async def start_a_focus(
+    world: RunWorld, text: str = "start a 1 minute focus called tea", **fields: object
+) -> tuple[object, object]:
+    await world.connect_device()
+    await world.publish()
+    await world.start_engine()
+    run = await world.submit(text, tools=TOOLS, **fields)
+    return run, await world.next_invoke()
+
+
+async def test_a_call_is_one_durable_message_on_behalf_of_the_operator(world: RunWorld) -> None:
+    run, invoke = await start_a_focus(world)
+    assert invoke.actor == Actor("harness", f"run-{run.id}")
+    assert (invoke.on_behalf_of, invoke.target, invoke.purpose) == (ASSISTANT, DEVICE, Purpose.ENVELOPE)
+    envelope = invoke.envelope
+    assert envelope["sender"] == {"kind": "agent", "id": "operator/assistant"}
+    assert envelope["payload"]["params"] == {"minutes": 1, "label": "tea"}
+    assert envelope["correlation"]["call_id"] == invoke.key == f"{run.id}/1.0"
+
+
+async def test_a_run_that_waits_for_a_tool_holds_no_slot_and_its_answer_wakes_it(tmp_path: Path) -> None:
+    async with run_world(tmp_path, slots=1) as world:
+        run, invoke = await start_a_focus(world, "stop")
+        assert (await world.run(run)).phase is RunPhase.WAITING_INPUT
+        other = await world.submit("hello", key="k2")
+        await world.reach(other, RunPhase.SUCCEEDED)
+        await world.answer(invoke, 1, {"outcome": "interrupted", "elapsed_ms": 12_000})
+        await world.reach(run, RunPhase.SUCCEEDED)
+        assert "stopped after 12 s" in await world.text(run)
+
+
+async def test_a_running_timer_is_spoken_of_only_after_started(world: RunWorld) -> None:
+    run, invoke = await start_a_focus(world)
+    await world.receipt(invoke, Stage.STARTING, 1)
+    await world.clock.settle()
+    text = await world.text(run)
+    assert "Getting Pomodoro ready" in text
+    assert "running" not in text
+    assert "Started" not in text
+    await world.receipt(
+        invoke, Stage.STARTED, 2, duration_ms=60_000, ends_at="2026-01-02T03:05:05.678Z", started_at="x"
+    )
+    await world.reach(run, RunPhase.SUCCEEDED)
+    result = await world.result(run)
+    assert 'Started: Pomodoro "tea", 1 min; it is running and ends at 03:05:05 UTC.' in result
+    assert "demo, not AI" in result
+
+
+async def test_the_answer_is_in_the_language_of_the_question(world: RunWorld) -> None:
+    run, invoke = await start_a_focus(world, "现在开始 20 分钟的冥想，帮我计时")
+    assert invoke.envelope["payload"]["params"] == {"minutes": 20}
+    await world.receipt(invoke, Stage.STARTING, 1)
+    assert "正在准备Pomodoro" in await world.text(run)
+    await world.receipt(invoke, Stage.STARTED, 2, duration_ms=1_200_000, ends_at="2026-01-02T03:05:05.678Z")
+    await world.reach(run, RunPhase.SUCCEEDED)
+    assert "已经开始：Pomodoro，20 分钟" in await world.result(run)
+
+
+async def test_a_refused_start_is_told_with_its_reason_and_never_as_running(world: RunWorld) -> None:
+    run, invoke = await start_a_focus(world)
+    await world.receipt(invoke, Stage.STARTING, 1)
+    await world.answer(invoke, 2, {"outcome": "not_started", "reason": "already_active"})
+    await world.reach(run, RunPhase.SUCCEEDED)
+    result = await world.result(run)
+    assert "did not start (already active)" in result
+    assert "is running" not in result
+
+
+async def test_an_error_of_a_tool_is_told_with_its_public_code(world: RunWorld) -> None:
+    run, invoke = await start_a_focus(world)
+    error = LoopError("Pomodoro is disabled.", code=ErrorCode.APP_DISABLED)
+    await world.refuse(invoke, 1, error, rejected=True)
+    await world.reach(run, RunPhase.SUCCEEDED)
+    assert "did not work (app_disabled): Pomodoro is disabled." in await world.result(run)
+
+
+async def test_a_stale_inventory_is_refreshed_and_the_same_call_sent_again(world: RunWorld) -> None:
+    run, invoke = await start_a_focus(world, "stop")
+    changed = pomodoro_tools()
+    changed[0] = changed[0].model_copy(update={"description": "another description"})
+    revision = await world.publish(changed)
+    stale = LoopError("stale", code=ErrorCode.INVENTORY_STALE, detail={"inventory_revision": revision})
+    await world.refuse(invoke, 1, stale, rejected=True)
+    again = await world.next_invoke(2)
+    assert again.envelope["correlation"] == {"call_id": f"{run.id}/1.0", "inventory_revision": revision}
+    assert again.key != invoke.key
+    await world.answer(again, 1, {"outcome": "nothing_to_interrupt"})
+    await world.reach(run, RunPhase.SUCCEEDED)
+    assert "nothing to stop" in await world.result(run)
+
+
+async def test_only_the_device_that_was_called_can_answer_a_call(world: RunWorld) -> None:
+    run, invoke = await start_a_focus(world, "stop")
+    forged = tool_result(
+        world._head("pomodoro"), {"outcome": "interrupted"}, call_id=invoke.key, sequence=1
+    )
+    for actor in (Actor("operator", "mallory"), Actor("runtime", "other")):
+        await world._device_speaks(forged, reply_to=invoke.id, actor=actor)
+    await world.clock.advance(2)
+    assert (await world.run(run)).phase is RunPhase.WAITING_INPUT
+    await world.answer(invoke, 1, {"outcome": "nothing_to_interrupt"})
+    await world.reach(run, RunPhase.SUCCEEDED)
+    assert "nothing to stop" in await world.result(run)
+
+
+async def test_without_an_inventory_the_device_is_asked_and_waited_for(world: RunWorld) -> None:
+    await world.connect_device()
+    await world.start_engine()
+    run = await world.submit("stop", tools=TOOLS)
+    await world.clock.advance(0.5)
+    (request,) = [m for m in await world.in_root("envelope") if m.target == DEVICE]
+    assert request.envelope["type"] == "lineup.runtime.inventory"
+    await world.publish()
+    invoke = await world.next_invoke()
+    await world.answer(invoke, 1, {"outcome": "nothing_to_interrupt"})
+    await world.reach(run, RunPhase.SUCCEEDED)
+
+
+async def test_without_any_device_the_run_says_so(world: RunWorld) -> None:
+    await world.start_engine()
+    run = await world.submit("stop", tools=TOOLS)
+    await world.reach(run, RunPhase.SUCCEEDED)
+    assert "offers no tools" in await world.result(run)
+
+
+async def test_stop_takes_back_a_call_that_has_not_started_and_leaves_a_cancelled_result(
+    world: RunWorld,
+) -> None:
+    run, invoke = await start_a_focus(world)
+    await world.receipt(invoke, Stage.STARTING, 1)
+    await world.runs.cancel(run.id)
+    assert (await world.run(run)).phase is RunPhase.CANCELLED
+    cancel = (await world.in_root("envelope"))[-1]
+    assert cancel.envelope["type"] == "lineup.tool.cancel"
+    assert cancel.envelope["correlation"]["call_id"] == f"{run.id}/1.0"
+    (entry,) = [e for e in await world.runs.ledger(run.id, after=0, limit=99) if e.type == "tool.result"]
+    assert entry.facts["outcome"] == "cancelled"
+    block = next(b for b in (await world.message(run.message_id)).content["blocks"] if b["type"] == "tool")
+    assert block["state"] == "cancelled"
+
+
+async def test_stop_leaves_a_started_operation_alone(world: RunWorld) -> None:
+    run, invoke = await start_a_focus(world)
+    await world.kill_engine()
+    await world.receipt(invoke, Stage.STARTED, 1, duration_ms=60_000)
+    await world.runs.cancel(run.id)
+    await world.outlive_leases()
+    await world.runs.end_due(10)
+    assert (await world.run(run)).phase is RunPhase.CANCELLED
+    assert [m for m in await world.in_root("envelope") if m.envelope["type"] == "lineup.tool.cancel"] == []
+    (entry,) = [e for e in await world.runs.ledger(run.id, after=0, limit=99) if e.type == "tool.result"]
+    assert entry.facts["outcome"] == "started"
+
+
+async def answer_question(world: RunWorld, value: str | None) -> str:
+    """Answer, or dismiss with None, the open question of the root conversation; returns its text."""
+    question = (await world.in_root("question"))[-1]
+    reply = Reply(USER, question.id, value)
+    ctx = world.commits.ctx
+    await world.commits.write(lambda tx: answer_in(tx, ctx, question.id, reply, world.ids.make("msg")))
+    return question.content["blocks"][0]["text"]
+
+
+async def test_a_missing_parameter_is_asked_for_and_the_answer_used(world: RunWorld) -> None:
+    await world.connect_device()
+    await world.publish()
+    await world.start_engine()
+    run = await world.submit("start a focus called tea", tools=TOOLS)
+    await world.reach(run, RunPhase.WAITING_INPUT)
+    assert "1 to 180" in await answer_question(world, "500")
+    await world.clock.settle()
+    assert "180" in await answer_question(world, "half an hour")
+    invoke = await world.next_invoke()
+    assert invoke.envelope["payload"]["params"] == {"minutes": 30, "label": "tea"}
+    await world.receipt(invoke, Stage.STARTED, 1, duration_ms=1_800_000)
+    await world.reach(run, RunPhase.SUCCEEDED)
+
+
+@pytest.mark.parametrize(
+    ("command", "value", "words"),
+    [
+        ("/ask tea or coffee?|tea|coffee", "tea", "You answered: tea."),
+        ("/ask tea or coffee?|tea|coffee", None, "You dismissed the question."),
+        ("/confirm brew it?", "accepted", "You answered: accepted."),
+        ("/confirm brew it?", "declined", "You answered: declined."),
+    ],
+)
+async def test_a_question_of_a_run_goes_to_the_person_and_its_outcome_back(
+    world: RunWorld, command: str, value: str | None, words: str
+) -> None:
+    await world.start_engine()
+    run = await world.submit(command, tools=["human"])
+    await world.reach(run, RunPhase.WAITING_INPUT)
+    (question,) = await world.in_root("question")
+    assert (question.actor, question.target) == (ASSISTANT, USER)
+    await answer_question(world, value)
+    await world.reach(run, RunPhase.SUCCEEDED)
+    assert words in await world.result(run)
+
+
+async def test_a_tool_can_be_called_by_name_and_bad_arguments_never_leave_the_engine(world: RunWorld) -> None:
+    await world.connect_device()
+    await world.publish()
+    await world.start_engine()
+    bad = await world.submit('/tool pomodoro.start {"minutes": 999}', tools=TOOLS)
+    await world.reach(bad, RunPhase.SUCCEEDED)
+    assert "invalid_arguments" in await world.result(bad)
+    assert await world.invokes() == []
+    good = await world.submit('/tool pomodoro.start {"minutes": 9}', key="k2", tools=TOOLS)
+    invoke = await world.next_invoke()
+    assert invoke.envelope["payload"]["params"] == {"minutes": 9}
+    await world.answer(invoke, 1, {"outcome": "not_started", "reason": "person_left"})
+    await world.reach(good, RunPhase.SUCCEEDED)
