@@ -13,8 +13,26 @@ class FaultSite(StrEnum):
     """The sites of every part; see the groups."""
 
     # server: conversations and messages
+    SERVER_CONVERSATION_BEFORE = "server.conversation.before_commit"
+    SERVER_CONVERSATION_AFTER = "server.conversation.after_commit"
+    SERVER_SPEAK_BEFORE = "server.speak.before_commit"
+    SERVER_SPEAK_AFTER = "server.speak.after_commit"
+    SERVER_APPEND_BEFORE = "server.append.before_commit"
+    SERVER_APPEND_AFTER = "server.append.after_commit"
+    SERVER_END_BEFORE = "server.end.before_commit"
+    SERVER_END_AFTER = "server.end.after_commit"
+    SERVER_POLL_BEFORE = "server.poll.before_commit"
+    SERVER_POLL_AFTER = "server.poll.after_commit"
+    SERVER_COMMIT_POSITION_BEFORE = "server.commit_position.before_commit"
+    SERVER_COMMIT_POSITION_AFTER = "server.commit_position.after_commit"
 
     # server: questions
+    SERVER_ASK_BEFORE = "server.ask.before_commit"
+    SERVER_ASK_AFTER = "server.ask.after_commit"
+    SERVER_ANSWER_BEFORE = "server.answer.before_commit"
+    SERVER_ANSWER_AFTER = "server.answer.after_commit"
+    SERVER_TIMEOUT_BEFORE = "server.timeout.before_commit"
+    SERVER_TIMEOUT_AFTER = "server.timeout.after_commit"
 
     # server: runs and the harness engine
     HARNESS_SUBMIT_BEFORE_COMMIT = "harness.submit.before_commit"
@@ -35,6 +53,8 @@ class FaultSite(StrEnum):
     HARNESS_DUE_AFTER_COMMIT = "harness.due.after_commit"
 
     # server: resources and wake-ups
+    SERVER_NOTIFY_BEFORE = "server.notify.before_commit"
+    SERVER_NOTIFY_AFTER = "server.notify.after_commit"
 
     # client: verbs, handles, link
     CLIENT_LINK_SEND_BEFORE = "client.link.send.before"
