@@ -67,15 +67,20 @@ def python_error_codes(rows: list[dict[str, object]]) -> str:
     ]
     for row in rows:
         meaning = json.dumps(row["meaning"], ensure_ascii=False)
-        facts = f"{row['status']}, {row['retryable']}, {meaning}"
-        line = f'    "{row["code"]}": ErrorFacts({facts}),'
-        # Broken as the formatter would break it, so that formatting leaves the file alone.
-        lines += (
-            [line]
-            if len(line) <= LINE_LENGTH
-            else [f'    "{row["code"]}": ErrorFacts(', f"        {facts}", "    ),"]
+        lines += _broken(
+            f'    "{row["code"]}": ErrorFacts', [str(row["status"]), str(row["retryable"]), meaning]
         )
     return "\n".join([*lines, "}", ""])
+
+
+def _broken(head: str, arguments: list[str]) -> list[str]:
+    """A call broken over lines as the formatter would break it, so that formatting leaves the file alone."""
+    inner = ", ".join(arguments)
+    if len(head) + len(inner) + 3 <= LINE_LENGTH:
+        return [f"{head}({inner}),"]
+    if len(inner) + 8 <= LINE_LENGTH:
+        return [f"{head}(", f"        {inner}", "    ),"]
+    return [f"{head}(", *(f"        {argument}," for argument in arguments), "    ),"]
 
 
 def typescript_error_codes(rows: list[dict[str, object]]) -> str:

@@ -158,7 +158,9 @@ ERRORS: dict[str, ErrorFacts] = {
     "database_locked": ErrorFacts(503, False, "Another process uses this data directory."),
     "database_too_new": ErrorFacts(503, False, "The database was written by a newer version of Lineloop."),
     "network_filesystem": ErrorFacts(
-        503, False, "The data directory lies on a network file system, which cannot keep the promise of durability."
+        503,
+        False,
+        "The data directory lies on a network file system, which cannot keep the promise of durability.",
     ),
     "port_in_use": ErrorFacts(503, False, "The port is taken by another program."),
     "protocol_version_unsupported": ErrorFacts(
@@ -166,7 +168,9 @@ ERRORS: dict[str, ErrorFacts] = {
     ),
     "internal": ErrorFacts(500, True, "Something broke on our side; it is recorded under the request id."),
     "connection_lost": ErrorFacts(
-        503, True, "The connection broke before the answer arrived; the outcome is unknown, retry with the same key."
+        503,
+        True,
+        "The connection broke before the answer arrived; the outcome is unknown, retry with the same key.",
     ),
     "deadline_exceeded": ErrorFacts(504, True, "The wait is over; what was waited for goes on."),
     "illegal_transition": ErrorFacts(409, False, "The object is not in a state that allows this."),
