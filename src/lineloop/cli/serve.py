@@ -58,7 +58,13 @@ async def started_server(
         settings = ServerSettings(
             database=database or folder / "server.db", admin_token=around.credentials.admin_token
         )
-        server = Server(settings, clock=around.clock, ids=around.ids, faults=around.faults)
+        server = Server(
+            settings,
+            clock=around.clock,
+            ids=around.ids,
+            faults=around.faults,
+            on_fatal=stop.because_of,
+        )
         await server.start()
         stack.push_async_callback(server.close)
         yield server
