@@ -15,7 +15,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 run: $(VENV)/.runtime ## create the environment and start Lineloop; in a terminal, talk to it at once
-	@exec $(VENV)/bin/lineloop up --chat-in-terminal
+	@exec $(VENV)/bin/lineloop up --chat
 
 test: $(VENV)/.dev node_modules/.installed ## everything that decides whether a change may land (< 10 min)
 	@$(PY) tools/tally.py test

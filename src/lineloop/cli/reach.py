@@ -44,11 +44,11 @@ async def admin_transport(settings: Settings) -> AsyncGenerator[Transport]:
     ready = None if settings.server else find_running(settings.data_dir)
     if settings.server and not settings.token:
         raise CommandFailed("--admin-token is needed with --server", Exit.USAGE)
-    if settings.server or (ready and ready.server_url):
-        known = (
-            (settings.server, settings.token) if settings.server else (ready.server_url, ready.admin_token)
+    server = settings.server or (ready.server_url if ready else None)
+    if server:
+        transport = HttpTransport(
+            server, settings.token if settings.server or not ready else ready.admin_token
         )
-        transport = HttpTransport(known[0] or "", known[1])
         try:
             yield transport
         finally:
