@@ -89,7 +89,7 @@ class Commits:
 
     async def poll(self, command: consuming.PollCommand) -> consuming.PollAnswer:
         answer = await self.read(lambda tx: consuming.read_inbox(tx, command))
-        if answer.messages and answer.position > answer.recorded:
+        if answer.position > max(answer.recorded, command.after or 0):
             await self.write(
                 lambda tx: consuming.record_position_in(
                     tx, self.ctx, command.conversation_id, command.actor, answer.position

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lineloop.kit.database import Tx
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import ErrorCode, Forbidden
+from lineloop.protocol.messages import Purpose
 from lineloop.server.commit.context import CommitContext
 from lineloop.server.commit.participation import conversation_not_found, notify_in
 from lineloop.server.decide.cursors import Cursor, decide_commit, decide_poll_start
@@ -16,12 +17,13 @@ from lineloop.server.store import consumers, conversations, messages
 
 @dataclass(frozen=True, slots=True)
 class PollCommand:
-    """`after` None resumes from what was committed; `limit` messages at most."""
+    """`after` None resumes from what was committed; `limit` at most; no purposes means all of them."""
 
     conversation_id: str
     actor: Actor
     after: int | None
     limit: int
+    purposes: tuple[Purpose, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,9 @@ def read_inbox(tx: Tx, command: PollCommand) -> PollAnswer:
     if found:
         assert found[-1].offset is not None
         position = found[-1].offset
+    if command.purposes:
+        # What was passed over counts as given: the position covers it.
+        found = [message for message in found if message.purpose in command.purposes]
     return PollAnswer(found, position, consumer.committed, consumer.position)
 
 

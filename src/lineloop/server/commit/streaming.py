@@ -1,8 +1,8 @@
 """The jobs of streaming: append, end, fold (spec/protocol.md §3).
 
-An append checks the patch against the message's shape and writes one row of the log: its cost does not grow
-with the message. The snapshot follows geometrically, in a job of its own. `append_in` and `end_in` are parts of a
-transaction; the engine composes "result block + terminal phase" from them.
+An append checks the patch against the message's shape and writes one row of the log: its cost does not
+grow with the message. The snapshot follows geometrically, in a job of its own. `append_in` and `end_in` are
+parts of a transaction; the engine composes "result block + terminal phase" from them.
 """
 
 from __future__ import annotations

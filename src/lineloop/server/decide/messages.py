@@ -11,8 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from lineloop.protocol.actors import RUNTIME, USER, Actor
-from lineloop.protocol.content import CONTROLLED_BLOCK_TYPES, ENVELOPE_BLOCK, check_patch
+from lineloop.protocol.content import (
+    CONTROLLED_BLOCK_TYPES,
+    ENVELOPE_BLOCK,
+    MAX_CONTENT_DEPTH,
+    check_patch,
+)
 from lineloop.protocol.errors import Conflict, ErrorCode, Forbidden, InvalidRequest, LoopError
+from lineloop.protocol.json_rules import is_deeper_than
 from lineloop.protocol.messages import MessageStatus, Purpose
 from lineloop.protocol.patches import PatchOp, apply_patch
 from lineloop.server.decide.access import Grant
@@ -133,6 +139,7 @@ def _next_state(
 ) -> dict[str, Any]:
     if facts.status.ended:
         raise Conflict("the message has ended", code=ErrorCode.MESSAGE_ENDED, detail={"status": facts.status})
+    _check_patch_depth(patch)
     after = apply_patch(state, shape_of_patch(patch))
     if patch["seq"] != revision + 1:
         raise Conflict(
@@ -148,6 +155,16 @@ def _next_state(
         check_patch(state, patch)
         _check_written_block(after, patch)
     return after
+
+
+def _check_patch_depth(patch: Mapping[str, Any]) -> None:
+    """A value set at a mask lies as deep as the mask is long: bounding the sum bounds the content."""
+    mask = patch.get("mask")
+    levels = mask.count(".") if isinstance(mask, str) else 0
+    if is_deeper_than(patch, MAX_CONTENT_DEPTH - levels):
+        raise LoopError(
+            f"nested more than {MAX_CONTENT_DEPTH} levels", code=ErrorCode.PATCH_INVALID, pointer=""
+        )
 
 
 def _check_written_block(after: Mapping[str, Any], patch: Mapping[str, Any]) -> None:

@@ -71,7 +71,10 @@ CONVERSATIONS_DDL: tuple[str, ...] = (
     "CREATE INDEX messages_changes ON messages (root_id, change)",
     "CREATE INDEX messages_open ON messages (root_id) WHERE status = 'streaming'",
     "CREATE INDEX messages_silent ON messages (updated_at) WHERE status = 'streaming'",
-    "CREATE INDEX messages_unfolded ON messages (id) WHERE status <> 'streaming' AND snapshot_revision < revision",
+    """
+    CREATE INDEX messages_unfolded ON messages (id)
+        WHERE status <> 'streaming' AND snapshot_revision < revision
+    """,
     "CREATE INDEX messages_replies ON messages (reply_to_id) WHERE reply_to_id IS NOT NULL",
     "CREATE INDEX messages_calls ON messages (conversation_id, call_id) WHERE call_id IS NOT NULL",
     "CREATE INDEX messages_due ON messages (due_at) WHERE due_at IS NOT NULL",

@@ -19,8 +19,8 @@ from lineloop.server.records import StoredMessage
 
 _COLUMNS = """
 m.id, m.conversation_id, m.root_id, m.actor_kind, m.actor_key, m.target_kind, m.target_key, m.key,
-m.reply_to_id, m.purpose, m.status, m.revision, m.ordinal, m.offset_, m.change, m.run_id, m.on_behalf_kind, m.on_behalf_key,
-m.call_id, m.created_at, m.updated_at, m.content, m.snapshot_revision
+m.reply_to_id, m.purpose, m.status, m.revision, m.ordinal, m.offset_, m.change, m.run_id, m.on_behalf_kind,
+m.on_behalf_key, m.call_id, m.created_at, m.updated_at, m.content, m.snapshot_revision
 """
 _GET = f"SELECT {_COLUMNS} FROM messages AS m WHERE m.id = :id"
 _BY_KEY = f"""

@@ -15,6 +15,9 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
+# Small rows under a key of several parts: on SQLite the key's tree then holds the row itself.
+_CLUSTERED = ("patches", "consumers")
+
 
 def _statements() -> Iterable[str]:
     yield from CONVERSATIONS_DDL
@@ -23,8 +26,10 @@ def _statements() -> Iterable[str]:
 
 
 def upgrade() -> None:
+    sqlite = op.get_bind().dialect.name == "sqlite"
     for statement in _statements():
-        op.execute(statement)
+        clustered = sqlite and any(f"CREATE TABLE {name} (" in statement for name in _CLUSTERED)
+        op.execute(f"{statement.rstrip()} WITHOUT ROWID" if clustered else statement)
 
 
 def downgrade() -> None:

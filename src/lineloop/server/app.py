@@ -1,0 +1,210 @@
+"""The server put together: database, jobs, routes, links, upkeep. The only place that knows all of them.
+
+`Server` is used by `lineloop serve` and `up`, by tests and by in-process clients: `asgi` answers HTTP,
+`open_link` gives a link session without a socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from fastapi import FastAPI
+
+from lineloop.control.stores.sql import SqlStore
+from lineloop.kit.clock import Clock, SystemClock
+from lineloop.kit.database import Database, Tx
+from lineloop.kit.faults import Faults
+from lineloop.kit.ids import Ids
+from lineloop.kit.schema import ensure_schema
+from lineloop.kit.tasks import Tasks
+from lineloop.protocol.actors import Actor
+from lineloop.protocol.errors import LoopError
+from lineloop.server.commit import CommitContext, Commits
+from lineloop.server.decide.access import LOCAL_USER, ORDINARY_VERBS, Grant
+from lineloop.server.http.conversations import conversation_routes
+from lineloop.server.http.documents import install_openapi
+from lineloop.server.http.edge import AsgiApp, Edge
+from lineloop.server.http.health import health_routes
+from lineloop.server.http.identities import identity_routes
+from lineloop.server.http.identity import CookieIdentity, Identity, TrustedHeaderIdentity
+from lineloop.server.http.inbox import inbox_routes
+from lineloop.server.http.link import Links, LinkSession
+from lineloop.server.http.link_socket import link_routes
+from lineloop.server.http.messages import message_routes
+from lineloop.server.http.metrics import Metrics
+from lineloop.server.http.problems import install_handlers
+from lineloop.server.http.questions import question_routes
+from lineloop.server.http.resources import resource_routes
+from lineloop.server.http.services import Services
+from lineloop.server.migrations import HEAD
+from lineloop.server.settings import ServerSettings
+from lineloop.server.store import identities, meta
+from lineloop.server.upkeep.deadlines import QuestionTimer, SilentStreams
+from lineloop.server.upkeep.folding import Folding
+from lineloop.server.upkeep.notifier import Notifier
+from lineloop.server.wakeup.bus import Bus
+
+EPOCH = "server_epoch"
+DRAIN_SECONDS = 5.0
+
+
+class Server:
+    """One server. `await start()`, then use `asgi`, `open_link`, `commits`; `await close()` at the end.
+
+    `on_fatal` is called when the database cannot be trusted any more: the process must stop.
+    """
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        *,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        faults: Faults | None = None,
+        on_fatal: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        self.ids = ids or Ids(self.clock)
+        self.faults = faults or Faults.none()
+        self._on_fatal = on_fatal
+        self.admin_token = settings.admin_token or f"lla_{self.ids.secret()}"
+        self.bus = Bus()
+        self.metrics = Metrics()
+        self._tasks = Tasks("server")
+        self._started = False
+        self.db: Database
+        self.commits: Commits
+        self.resources: SqlStore
+        self.services: Services
+        self.asgi: AsgiApp
+
+    async def start(self) -> None:
+        """Opens (creating or upgrading) the database and starts the upkeep.
+
+        Raises the errors of kit.schema and kit.database.
+        """
+        settings = self.settings
+        await asyncio.to_thread(
+            ensure_schema, settings.database, package="lineloop.server.migrations", head=HEAD
+        )
+        self.db = await Database.open(
+            settings.database, clock=self.clock, faults=self.faults, on_fatal=self._on_fatal
+        )
+        ctx = CommitContext(clock=self.clock, ids=self.ids, bus=self.bus, limits=settings.limits)
+        self.commits = Commits(self.db, ctx)
+        self.resources = SqlStore(self.db, self.clock, self.ids)
+        epoch = await self.commits.write(self._introduce)
+        self.services = self._services(epoch)
+        self.asgi = Edge(self._application(), settings, self.ids, self.metrics)
+        self._keep_up()
+        self._started = True
+        self.services.ready = True
+
+    def _introduce(self, tx: Tx) -> str:
+        """The database's epoch, and the local person."""
+        identities.insert_user(tx, LOCAL_USER, cookie=None, secret=None, now=self.clock.now_ms())
+        return meta.keep(tx, EPOCH, self.ids.make("epo"))
+
+    def _services(self, epoch: str) -> Services:
+        settings = self.settings
+        human = (
+            TrustedHeaderIdentity(settings.trusted_user_header)
+            if settings.trusted_user_header
+            else CookieIdentity(self.commits)
+        )
+        links = Links(
+            self.commits,
+            self.bus,
+            self.clock,
+            self.ids,
+            heartbeat_seconds=settings.heartbeat_seconds,
+            frame_bytes=settings.frame_bytes,
+        )
+        links.epoch = epoch
+        return Services(
+            settings=settings,
+            commits=self.commits,
+            identity=Identity(self.commits, human, self.admin_token),
+            links=links,
+            bus=self.bus,
+            clock=self.clock,
+            ids=self.ids,
+            tasks=self._tasks,
+            metrics=self.metrics,
+            epoch=epoch,
+        )
+
+    def _application(self) -> FastAPI:
+        app = FastAPI(title="Lineloop", version="1", docs_url=None, redoc_url=None)
+        install_handlers(app)
+        services = self.services
+        # Hot routes first: the router looks at them in this order.
+        for routes in (
+            message_routes,
+            inbox_routes,
+            question_routes,
+            conversation_routes,
+            identity_routes,
+            health_routes,
+            link_routes,
+        ):
+            app.include_router(routes(services))
+        app.include_router(resource_routes(services, self.resources))
+        install_openapi(app)
+        return app
+
+    def _keep_up(self) -> None:
+        settings, commits = self.settings, self.commits
+        folding = Folding(commits, self.clock)
+        commits.ctx.fold_due = folding.due
+        timer = QuestionTimer(commits, self.clock, self.bus, settings.sweep_seconds)
+        notifier = Notifier(
+            commits, self.resources, self.clock, self.bus, coalesce_seconds=settings.notify_seconds
+        )
+        self._tasks.spawn(folding.run(), name="folding")
+        self._tasks.spawn(folding.sweep(), name="folding_sweep")
+        self._tasks.spawn(timer.run(), name="questions")
+        self._tasks.spawn(SilentStreams(commits, self.clock).run(), name="silent_streams")
+        self._tasks.spawn(notifier.run(), name="notifier")
+        self._tasks.spawn(notifier.sweep(settings.sweep_seconds), name="notifier_sweep")
+        self._tasks.spawn(self._sweep_links(), name="links_sweep")
+
+    async def _sweep_links(self) -> None:
+        while True:
+            await self.clock.sleep(self.settings.sweep_seconds)
+            try:
+                await self.services.links.sweep()
+            except LoopError:
+                continue
+
+    def local_token(self, actor: Actor, *, owner_user: str = LOCAL_USER) -> str:
+        """A token for a part that lives in this process; never stored, it ends with the process."""
+        secret = f"lll_{self.ids.secret()}"
+        self.services.identity.add_standing(secret, Grant(actor, ORDINARY_VERBS, owner_user))
+        return secret
+
+    async def open_link(self, token: str) -> LinkSession:
+        """A link session in this process. Raises Unauthorized, Forbidden, InvalidRequest, ConnectionLost."""
+        return await self.services.links.open(await self.services.identity.of_token(token))
+
+    async def drain(self, seconds: float = DRAIN_SECONDS) -> None:
+        """Tells links and viewers to go, and waits a while for the links to finish what they have."""
+        if not self._started:
+            return
+        self.services.ready = False
+        self.services.links.drain(self.settings.drain_retry_ms)
+        until = self.clock.monotonic() + seconds
+        while len(self.services.links) and self.clock.monotonic() < until:
+            await self.clock.sleep(0.02)
+
+    async def close(self) -> None:
+        """Ends everything; what was accepted is stored. Repeating is harmless."""
+        if not self._started:
+            return
+        self._started = False
+        self.services.ready = False
+        self.services.links.close()
+        await self._tasks.close()
+        await self.db.close()

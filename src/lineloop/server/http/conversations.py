@@ -1,0 +1,95 @@
+"""Routes of conversations: create, read, list, stream."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from lineloop.kit import json
+from lineloop.kit.database import Tx
+from lineloop.protocol.actors import Actor
+from lineloop.protocol.errors import ErrorCode, InvalidRequest
+from lineloop.protocol.requests import ConversationBody, parse_body
+from lineloop.server.commit.participation import CreateConversation
+from lineloop.server.decide.access import Verb
+from lineloop.server.http.bodies import raw_body
+from lineloop.server.http.documents import ConversationDocument, ConversationList, document
+from lineloop.server.http.lists import DEFAULT_LIMIT, Cursor, Limit, json_response, page_response
+from lineloop.server.http.services import Services
+from lineloop.server.http.sse import Viewer
+from lineloop.server.records import Conversation
+from lineloop.server.store import consumers, conversations
+
+_MISSING = (ErrorCode.CONVERSATION_NOT_FOUND,)
+EVENT_STREAM = "text/event-stream"
+
+
+def conversation_routes(services: Services) -> APIRouter:
+    router = APIRouter(prefix="/v1", tags=["conversations"])
+
+    @router.post(
+        "/conversations", openapi_extra=document(ConversationDocument, body=ConversationBody, statuses=(201,))
+    )
+    async def create_conversation(request: Request) -> Response:
+        grant = await services.grant(request, Verb.CREATE)
+        body = parse_body(ConversationBody, await raw_body(request))
+        command = CreateConversation(services.ids.make("con"), body.name or "", grant.actor())
+        conversation = await services.commits.create_conversation(command)
+        return json_response(conversation.to_wire(), 201)
+
+    @router.get("/conversations", openapi_extra=document(ConversationList))
+    async def list_conversations(
+        request: Request,
+        parent_id: Annotated[str | None, Query(max_length=128)] = None,
+        actor: Annotated[str | None, Query(max_length=300)] = None,
+        after: Cursor = "",
+        limit: Limit = DEFAULT_LIMIT,
+    ) -> Response:
+        """Root conversations; with `parent_id` the process conversations under it (L2, L4)."""
+        grant = await services.grant(request, Verb.READ)
+        owner = Actor.parse(actor) if actor else None
+        member = None if grant.sees_everything else grant.pattern
+
+        def read(tx: Tx) -> list[Conversation]:
+            if parent_id is None:
+                return conversations.roots(tx, after=after, limit=limit + 1, member=member or owner)
+            if member is not None and consumers.get(tx, parent_id, member) is None:
+                return []
+            return conversations.children(tx, parent_id, after=after, limit=limit + 1, actor=owner)
+
+        found = await services.commits.read(read)
+        items = [json.dumps(conversation.to_wire()) for conversation in found[:limit]]
+        return page_response(items, found[limit - 1].id if len(found) > limit else None)
+
+    @router.get(
+        "/conversations/{conversation_id}", openapi_extra=document(ConversationDocument, errors=_MISSING)
+    )
+    async def get_conversation(request: Request, conversation_id: str) -> Response:
+        grant = await services.grant(request, Verb.READ)
+        return json_response((await services.visible_conversation(grant, conversation_id)).to_wire())
+
+    @router.get("/conversations/{conversation_id}/stream", openapi_extra=document(None, errors=_MISSING))
+    async def stream_conversation(request: Request, conversation_id: str) -> Response:
+        """Server-sent events `message`, `patch`, `ping`; `Last-Event-ID` resumes."""
+        grant = await services.grant(request, Verb.READ)
+        conversation = await services.visible_conversation(grant, conversation_id)
+        viewer = Viewer(services, conversation.root_id, _last_event_id(request))
+        headers = {
+            "cache-control": "no-store",
+            "x-accel-buffering": "no",
+            "x-lineloop-epoch": services.epoch,
+        }
+        return StreamingResponse(viewer.events(), media_type=EVENT_STREAM, headers=headers)
+
+    return router
+
+
+def _last_event_id(request: Request) -> int | None:
+    value = request.headers.get("last-event-id")
+    if value is None or value == "":
+        return None
+    if not value.isdigit() or len(value) > 15:
+        raise InvalidRequest("Last-Event-ID is a change number")
+    return int(value)

@@ -1,0 +1,143 @@
+"""The outermost layer: what must hold before any route is looked up, and what happens when one breaks.
+
+Decides Host and Origin, the size of a body while it is read, request ids, and that a bug answers a coded
+problem. Leaves credentials and everything else to the routes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+
+from lineloop.kit.ids import Ids
+from lineloop.protocol.errors import ErrorCode, Forbidden, LimitExceeded, LoopError
+from lineloop.server.http.metrics import Metrics
+from lineloop.server.http.problems import internal_error, problem_response
+from lineloop.server.settings import ServerSettings
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+REQUEST_ID = b"x-request-id"
+
+_log = structlog.get_logger(__name__)
+
+
+class Edge:
+    """Wraps the application. `metrics` counts every answer by its status."""
+
+    def __init__(self, app: AsgiApp, settings: ServerSettings, ids: Ids, metrics: Metrics) -> None:
+        self._app = app
+        self._hosts = frozenset(name.lower() for name in settings.hosts)
+        self._origins = frozenset(settings.origins)
+        self._body_bytes = settings.body_bytes
+        self._ids = ids
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request_id = self._ids.make("req")
+        exchange = _Exchange(receive, send, request_id.encode(), self._body_bytes)
+        scope.setdefault("state", {})["request_id"] = request_id
+        try:
+            self._check(scope)
+            exchange.check_announced(scope)
+            await self._app(scope, exchange.receive, exchange.send)
+        except LoopError as error:
+            await self._refuse(scope, exchange, receive, error)
+        except Exception:
+            _log.exception("request_failed", request_id=request_id, path=scope.get("path"))
+            await self._refuse(scope, exchange, receive, internal_error(request_id))
+        self._metrics.requests.labels(str(exchange.status)).inc()
+
+    async def _refuse(self, scope: Scope, exchange: _Exchange, receive: Receive, error: LoopError) -> None:
+        if exchange.status:
+            return  # Too late for another answer; the connection breaks and the client sees that.
+        response = problem_response(error)
+        if error.code is ErrorCode.LIMIT_EXCEEDED:
+            # What is left of the body is not read: the connection is of no further use.
+            response.headers["connection"] = "close"
+        await response(scope, receive, exchange.send)  # pyright: ignore[reportArgumentType]
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            self._check(scope)
+        except LoopError as error:
+            _log.info("link_refused", code=error.code)
+            await receive()
+            await send({"type": "websocket.close", "code": 1008, "reason": str(error.code)})
+            return
+        await self._app(scope, receive, send)
+
+    def _check(self, scope: Scope) -> None:
+        """Raises host_not_allowed (another site's name points here), origin_not_allowed (another site's
+        page).
+        """
+        host = origin = None
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value.decode("latin-1")
+            elif name == b"origin":
+                origin = value.decode("latin-1")
+        if host is None or host_name(host) not in self._hosts:
+            raise LoopError("this server does not go by that name", code=ErrorCode.HOST_NOT_ALLOWED)
+        if origin is None or origin in self._origins:
+            return
+        if urlsplit(origin).scheme not in ("http", "https") or origin.split("://", 1)[1] != host:
+            raise Forbidden(
+                "pages of that origin may not call this server", code=ErrorCode.ORIGIN_NOT_ALLOWED
+            )
+
+
+def host_name(host: str) -> str:
+    """The name in a Host header, lower case, without the port; brackets of IPv6 stay."""
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdigit() else host).lower()
+
+
+class _Exchange:
+    """One request: counts its body while it comes, marks its answer."""
+
+    def __init__(self, receive: Receive, send: Send, request_id: bytes, body_bytes: int) -> None:
+        self._receive = receive
+        self._send = send
+        self._request_id = request_id
+        self._left = body_bytes
+        self._limit = body_bytes
+        self.status = 0
+
+    def check_announced(self, scope: Scope) -> None:
+        """Refuses a body that says it is too large, before reading any of it."""
+        for name, value in scope["headers"]:
+            if name == b"content-length" and value.isdigit() and int(value) > self._limit:
+                raise self._too_large()
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._left -= len(message.get("body", b""))
+            if self._left < 0:
+                raise self._too_large()
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = [*message.get("headers", ()), (REQUEST_ID, self._request_id)]
+        await self._send(message)
+
+    def _too_large(self) -> LimitExceeded:
+        return LimitExceeded("the body is too large", detail={"limit": "body_bytes", "max": self._limit})

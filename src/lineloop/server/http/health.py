@@ -1,0 +1,39 @@
+"""Routes for whoever runs the server: alive, ready, counted."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from lineloop.kit import json
+from lineloop.protocol.errors import StorageUnavailable
+from lineloop.server.http.documents import document
+from lineloop.server.http.lists import json_response
+from lineloop.server.http.metrics import CONTENT_TYPE
+from lineloop.server.http.services import Services
+from lineloop.server.store import meta
+
+
+def health_routes(services: Services) -> APIRouter:
+    router = APIRouter(tags=["health"])
+
+    @router.get("/healthz", openapi_extra=document(None))
+    async def healthz() -> Response:
+        """The process answers."""
+        return json_response({"status": "alive"})
+
+    @router.get("/readyz", openapi_extra=document(None))
+    async def readyz() -> Response:
+        """The server can commit: it just did."""
+        if not services.ready:
+            raise StorageUnavailable("the server is starting or stopping")
+        now = json.dumps(services.clock.now_ms())
+        await services.commits.write(lambda tx: meta.put(tx, "ready_at", now))
+        return json_response({"status": "ready", "epoch": services.epoch})
+
+    @router.get("/metrics", openapi_extra=document(None))
+    async def metrics() -> Response:
+        services.metrics.commits.set(services.commits.db.commits)
+        return Response(services.metrics.text(), media_type=CONTENT_TYPE)
+
+    return router

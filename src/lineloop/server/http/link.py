@@ -1,0 +1,372 @@
+"""The link: one connection per participant, over which deliverable messages are pushed and writes come in
+batches.
+
+Decides what is pushed when, in which order, and how much may wait. Leaves the socket to `link_socket`, the
+meaning of each write to `commit`. A session trusts hints only where they continue what it has pushed;
+anything else is read from the database, and a sweep looks for what no hint told (spec/protocol.md §8.3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from lineloop.kit import json
+from lineloop.kit.clock import Clock, with_timeout
+from lineloop.kit.database import Tx
+from lineloop.kit.ids import Ids
+from lineloop.protocol.actors import RUNTIME, Actor
+from lineloop.protocol.errors import ConnectionLost, LoopError
+from lineloop.protocol.requests import PROTOCOL_VERSION, parse_link_frame
+from lineloop.server.commit import Commits
+from lineloop.server.decide.access import Grant, Verb
+from lineloop.server.http.link_frames import (
+    Answer,
+    DeliverFrame,
+    Frame,
+    PlainFrame,
+    ResultsFrame,
+    failed,
+    submit_items,
+)
+from lineloop.server.records import StoredMessage
+from lineloop.server.store import consumers, messages
+from lineloop.server.wakeup.bus import Bus, Hint, MessageChanged, ParticipantJoined
+
+MAX_QUEUED_MESSAGES = 512
+MAX_QUEUED_BYTES = 4 * 1024 * 1024
+MAX_FRAMES_IN_FLIGHT = 64
+READ_PAGE = 100
+FRAME_MESSAGES = 128
+
+
+class LinkSession:
+    """One end of a link for one actor. `receive` gives frames to send out, `send` takes what came in.
+
+    The first frame received is the server's hello. One reader and one writer at a time.
+    """
+
+    def __init__(
+        self, links: Links, grant: Grant, actor: Actor, *, on_close: Callable[[LinkSession], None]
+    ) -> None:
+        self._links = links
+        self._commits = links.commits
+        self._grant = grant
+        self.actor = actor
+        self._on_close = on_close
+        self._frames: deque[Frame] = deque([PlainFrame({"hello": links.hello(actor)})])
+        self._messages: deque[StoredMessage] = deque()
+        self._queued_bytes = 0
+        self._pushed: dict[str, int] = {}
+        self._sent: dict[str, int] = {}
+        self._behind: dict[str, None] = {}
+        self._participants: list[dict[str, str]] = []
+        self._in_flight: deque[tuple[str | int | None, list[Answer]]] = deque()
+        self._wake = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._closed = False
+        self._last_frame_at = links.clock.monotonic()
+        self._stop = links.bus.listen_actor(actor.kind, actor.key, self._hear)
+
+    @property
+    def token_id(self) -> str | None:
+        return self._grant.token_id
+
+    async def start(self) -> None:
+        """Looks up what waits. Called once, after the session listens, so that nothing falls between."""
+        actor, is_device = self.actor, self.actor.kind == RUNTIME
+
+        def read(tx: Tx) -> tuple[list[tuple[str, int, int]], list[tuple[str, str, str]]]:
+            return consumers.backlog(tx, actor), consumers.operators_beside(tx, actor) if is_device else []
+
+        backlog, beside = await self._commits.read(read)
+        for conversation_id, _, _ in backlog:
+            self._behind[conversation_id] = None
+        self._participants += [_participant(*one) for one in beside]
+        self._wake.set()
+
+    # -- what comes in -----------------------------------------------------------------------------------
+
+    async def send(self, frame: dict[str, Any] | str | bytes) -> None:
+        """Takes one frame: all its items are queued now and share a commit. Raises ConnectionLost when
+        closed.
+
+        A frame that cannot be read is answered with `{"error": problem}`.
+        """
+        if self._closed:
+            raise ConnectionLost("the link is closed")
+        try:
+            parsed = parse_link_frame(frame)
+        except LoopError as error:
+            frame_id = frame.get("id") if isinstance(frame, dict) else None
+            self._frames.append(PlainFrame({"id": frame_id, "error": error.to_problem()}))
+            self._wake.set()
+            return
+        if parsed.ping:
+            self._frames.append(PlainFrame({"pong": {}}))
+            self._wake.set()
+        if parsed.id is None:
+            return
+        answers = submit_items(self._commits, self._grant, self._links.ids, parsed, self._sent)
+        self._in_flight.append((parsed.id, answers))
+        pending = [answer for answer in answers if answer.future is not None]
+        if pending and pending[-1].future is not None:
+            # Jobs finish in the order in which they were queued: the last one wakes for all.
+            pending[-1].future.add_done_callback(self._answered)
+        else:
+            self._wake.set()
+        if len(self._in_flight) >= MAX_FRAMES_IN_FLIGHT:
+            self._room.clear()
+            await self._room.wait()
+
+    def _answered(self, _: object) -> None:
+        self._wake.set()
+
+    # -- what goes out -----------------------------------------------------------------------------------
+
+    async def receive(self) -> dict[str, Any]:
+        """The next frame as a value; its messages are shared, so never change them in place.
+
+        Raises ConnectionLost when the session is closed.
+        """
+        return (await self.next_frame()).value()
+
+    async def next_frame(self) -> Frame:
+        """Waits for something to send; a ping when nothing came for a heartbeat. Raises ConnectionLost."""
+        while True:
+            if self._closed:
+                raise ConnectionLost("the link is closed")
+            self._wake.clear()
+            frame = self._ready_frame()
+            if frame is None and self._behind:
+                await self._catch_up()
+                continue
+            if frame is None:
+                heartbeat = self._links.heartbeat_seconds
+                left = self._last_frame_at + heartbeat - self._links.clock.monotonic()
+                try:
+                    await with_timeout(self._links.clock, max(left, 0.0), self._wake.wait())
+                    continue
+                except TimeoutError:
+                    frame = PlainFrame({"ping": {}})
+            self._last_frame_at = self._links.clock.monotonic()
+            return frame
+
+    def _ready_frame(self) -> Frame | None:
+        if self._frames:
+            return self._frames.popleft()
+        if self._in_flight and all(answer.done for answer in self._in_flight[0][1]):
+            frame_id, answers = self._in_flight.popleft()
+            if len(self._in_flight) < MAX_FRAMES_IN_FLIGHT:
+                self._room.set()
+            return ResultsFrame(frame_id, answers)
+        if self._participants:
+            participants, self._participants = self._participants, []
+            return PlainFrame({"participants": participants})
+        if self._messages:
+            return self._deliver_frame()
+        return None
+
+    def _deliver_frame(self) -> Frame:
+        batch: list[StoredMessage] = []
+        size = 0
+        while self._messages and len(batch) < FRAME_MESSAGES and size < self._links.frame_bytes // 2:
+            message = self._messages.popleft()
+            weight = len(message.content_json)
+            self._queued_bytes -= weight
+            size += weight
+            assert message.offset is not None
+            self._sent[message.conversation_id] = message.offset
+            batch.append(message)
+        return DeliverFrame(batch)
+
+    # -- hints and the database --------------------------------------------------------------------------
+
+    def _hear(self, hint: Hint) -> None:
+        if isinstance(hint, MessageChanged):
+            self._hear_message(hint)
+        elif isinstance(hint, ParticipantJoined):
+            self._participants.append(_participant(hint.conversation_id, hint.kind, hint.key))
+        else:
+            return
+        self._wake.set()
+
+    def _hear_message(self, hint: MessageChanged) -> None:
+        previous = next(
+            (
+                one.previous
+                for one in hint.recipients
+                if (one.kind, one.key) == (self.actor.kind, self.actor.key)
+            ),
+            None,
+        )
+        if previous is None or hint.offset is None:
+            return
+        place = hint.conversation_id
+        pushed = self._pushed.get(place, 0)
+        if hint.offset <= pushed:
+            return
+        continues = pushed == previous and place not in self._behind
+        if continues and hint.message is not None and self._has_room():
+            self._enqueue(hint.message)
+        else:
+            self._behind[place] = None
+
+    def _has_room(self) -> bool:
+        return len(self._messages) < MAX_QUEUED_MESSAGES and self._queued_bytes < MAX_QUEUED_BYTES
+
+    def _enqueue(self, message: StoredMessage) -> None:
+        assert message.offset is not None
+        self._messages.append(message)
+        self._queued_bytes += len(message.content_json)
+        self._pushed[message.conversation_id] = message.offset
+
+    async def _catch_up(self) -> None:
+        """Reads one page of one conversation that is behind. Called when nothing else waits."""
+        place = next(iter(self._behind))
+        del self._behind[place]
+        pushed = self._pushed.get(place, 0)
+        actor = self.actor
+
+        def read(tx: Tx) -> tuple[int, list[StoredMessage]] | None:
+            consumer = consumers.get(tx, place, actor)
+            if consumer is None:
+                return None
+            start = max(pushed, consumer.committed)
+            if consumer.end_offset <= start:
+                return start, []
+            return start, messages.inbox(tx, place, actor, after=start, limit=READ_PAGE)
+
+        found = await self._commits.read(read)
+        if found is None:
+            return
+        start, page = found
+        # A hint heard meanwhile marked the place again; what was pushed before cannot have moved.
+        self._pushed[place] = start
+        for message in page:
+            self._enqueue(message)
+        if len(page) == READ_PAGE:
+            self._behind[place] = None
+
+    def look_again(self, backlog: list[tuple[str, int, int]]) -> None:
+        """The sweep: (conversation, committed, end offset) of everything that waits for this actor."""
+        for conversation_id, committed, end in backlog:
+            if end > max(self._pushed.get(conversation_id, 0), committed):
+                self._behind[conversation_id] = None
+                self._wake.set()
+
+    def drain(self, retry_ms: int) -> None:
+        """Tells the other side to finish and come back later."""
+        self._frames.append(PlainFrame({"drain": {"retry_ms": retry_ms}}))
+        self._wake.set()
+
+    async def close(self) -> None:
+        """Ends the session; what waits is dropped and will be read again by the next one. Repeating is
+        harmless.
+        """
+        self.end()
+
+    def end(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._stop()
+        self._room.set()
+        self._wake.set()
+        for _, answers in self._in_flight:
+            for answer in answers:
+                answer.abandon()
+        self._on_close(self)
+
+
+class Links:
+    """All link sessions of a server."""
+
+    def __init__(
+        self,
+        commits: Commits,
+        bus: Bus,
+        clock: Clock,
+        ids: Ids,
+        *,
+        heartbeat_seconds: float,
+        frame_bytes: int,
+    ) -> None:
+        self.commits = commits
+        self.bus = bus
+        self.clock = clock
+        self.ids = ids
+        self.heartbeat_seconds = heartbeat_seconds
+        self.frame_bytes = frame_bytes
+        self.epoch = ""
+        self._sessions: set[LinkSession] = set()
+        self._draining = False
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def hello(self, actor: Actor) -> dict[str, Any]:
+        return {
+            "protocol": PROTOCOL_VERSION,
+            "epoch": self.epoch,
+            "actor": actor.to_wire(),
+            "heartbeat_ms": int(self.heartbeat_seconds * 1000),
+        }
+
+    async def open(self, grant: Grant) -> LinkSession:
+        """A session for the grant's own actor. Raises Forbidden, InvalidRequest, ConnectionLost."""
+        grant.require(Verb.POLL)
+        actor = grant.actor()
+        if self._draining:
+            raise ConnectionLost("the server is stopping")
+        if grant.device_key is not None:
+            await self.commits.activate_device(grant.owner_user, grant.device_key)
+        session = LinkSession(self, grant, actor, on_close=self._sessions.discard)
+        self._sessions.add(session)
+        try:
+            await session.start()
+        except BaseException:
+            session.end()
+            raise
+        return session
+
+    async def sweep(self) -> None:
+        """Looks for messages that no hint told of."""
+        sessions = list(self._sessions)
+        if not sessions:
+            return
+        actors = {session.actor for session in sessions}
+
+        def read(tx: Tx) -> dict[Actor, list[tuple[str, int, int]]]:
+            return {actor: consumers.backlog(tx, actor) for actor in actors}
+
+        backlogs = await self.commits.read(read)
+        for session in sessions:
+            session.look_again(backlogs[session.actor])
+
+    def end_of_token(self, token_id: str) -> None:
+        """A revoked token's links end."""
+        for session in list(self._sessions):
+            if session.token_id == token_id:
+                session.end()
+
+    def drain(self, retry_ms: int) -> None:
+        self._draining = True
+        for session in list(self._sessions):
+            session.drain(retry_ms)
+
+    def close(self) -> None:
+        for session in list(self._sessions):
+            session.end()
+
+
+def _participant(conversation_id: str, kind: str, key: str) -> dict[str, str]:
+    return {"conversation_id": conversation_id, "kind": kind, "key": key}
+
+
+def error_frame(error: LoopError) -> str:
+    """The only frame of a link that is refused."""
+    return json.dumps(failed(error))

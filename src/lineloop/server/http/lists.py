@@ -1,0 +1,32 @@
+"""Pages of lists: a limit, a cursor, `{"items", "next"}` (spec/protocol.md §5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import Query
+from starlette.responses import Response
+
+from lineloop.kit import json
+
+DEFAULT_LIMIT = 50
+MAX_LIMIT = 500
+JSON_TYPE = "application/json"
+
+Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
+Cursor = Annotated[str, Query(max_length=300)]
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    return Response(json.dumps(value).encode(), status_code=status, media_type=JSON_TYPE)
+
+
+def text_response(text: str, status: int = 200) -> Response:
+    """For JSON that is rendered already."""
+    return Response(text.encode(), status_code=status, media_type=JSON_TYPE)
+
+
+def page_response(items: Sequence[str], next_cursor: str | None) -> Response:
+    """A page of rendered items."""
+    return text_response(f'{{"items":[{",".join(items)}],"next":{json.dumps(next_cursor)}}}')

@@ -1,0 +1,65 @@
+"""Errors as RFC 9457 problem documents (spec/protocol.md §9). Nothing of the inside goes out: no trace, no
+cause.
+"""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from lineloop.kit import json
+from lineloop.protocol.errors import ErrorCode, InvalidRequest, LoopError
+from lineloop.protocol.json_rules import field_error
+
+PROBLEM_TYPE = "application/problem+json"
+RETRY_AFTER_SECONDS = 1
+
+
+def problem_response(error: LoopError) -> Response:
+    """The answer to a request that met `error`."""
+    headers: dict[str, str] = {}
+    if error.status in (429, 503) and error.retryable:
+        headers["retry-after"] = str(RETRY_AFTER_SECONDS)
+    if error.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    body = json.dumps(error.to_problem())
+    return Response(body.encode(), status_code=error.status, headers=headers, media_type=PROBLEM_TYPE)
+
+
+def internal_error(request_id: str) -> LoopError:
+    """What is said about a bug: only where it was recorded."""
+    return LoopError(
+        "something broke on our side", code=ErrorCode.INTERNAL, detail={"request_id": request_id}
+    )
+
+
+def install_handlers(app: FastAPI) -> None:
+    """Every refusal of the framework becomes a coded problem."""
+
+    async def loop_error(_: Request, error: Exception) -> Response:
+        assert isinstance(error, LoopError)
+        return problem_response(error)
+
+    async def invalid(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        places = [field_error(tuple(place["loc"][1:]), place["msg"]) for place in error.errors()]
+        return problem_response(InvalidRequest("a parameter breaks a rule", errors=places))
+
+    async def http_error(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        if error.status_code == 405:
+            refusal = LoopError("not with this method", code=ErrorCode.METHOD_NOT_ALLOWED)
+        elif error.status_code == 404:
+            refusal = LoopError("no such route", code=ErrorCode.ROUTE_NOT_FOUND)
+        else:
+            refusal = InvalidRequest(str(error.detail))
+        response = problem_response(refusal)
+        for name, value in (error.headers or {}).items():
+            response.headers[name] = value
+        return response
+
+    app.add_exception_handler(LoopError, loop_error)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http_error)

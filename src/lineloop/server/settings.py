@@ -1,0 +1,36 @@
+"""What a server is told when it is made: values only. Reading files or the environment is the caller's work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lineloop.server.commit.context import CommitLimits
+
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """One server on one SQLite file.
+
+    `hosts` are the names (without port) under which it may be addressed; `origins` the exact origins, besides
+    its own, whose pages may call it. Without `admin_token` a fresh one is made at each start. `open_sessions`
+    lets GET /v1/session make people known by a cookie; `trusted_user_header` names the header in which the
+    host's own proxy tells who the person is (only behind such a proxy).
+    """
+
+    database: Path
+    hosts: tuple[str, ...] = LOOPBACK_HOSTS
+    origins: tuple[str, ...] = ()
+    admin_token: str | None = None
+    open_sessions: bool = False
+    secure_cookies: bool = False
+    trusted_user_header: str | None = None
+    body_bytes: int = 1024 * 1024
+    frame_bytes: int = 4 * 1024 * 1024
+    heartbeat_seconds: float = 15.0
+    sweep_seconds: float = 1.0
+    notify_seconds: float = 0.05
+    drain_retry_ms: int = 500
+    limits: CommitLimits = field(default_factory=CommitLimits)

@@ -1,0 +1,1 @@
+"""What the server does by itself: closing what is due, folding logs, projecting resources."""
