@@ -18,7 +18,7 @@ from lineloop.device.decide.plan import Failure, Plan
 from lineloop.device.decide.route import Route
 from lineloop.device.decide.routing import begin, go_on
 from lineloop.device.decide.schemas import Schemas
-from lineloop.device.decide.state import App, Call, Session, View
+from lineloop.device.decide.state import Activation, App, Call, Session, View
 from lineloop.protocol.envelopes import tool_error
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.tools import ToolDescriptor, ToolKey
@@ -307,13 +307,21 @@ def _without(
     return drop_pointless_activation(plan, session, app, schemas, reason)
 
 
-def fail_all(plan: Plan, calls: tuple[Call, ...], failure: Failure) -> None:
-    """Ends every live call with one error: its app was disabled or removed, its session crashed or was
-    closed.
-    """
-    for call in calls:
-        if not call.ended:
-            plan.fail(call, failure)
+def end_stranded_call(
+    plan: Plan, call: Call, activation: Activation | None, tool: ToolDescriptor | None, schemas: Schemas
+) -> Call:
+    """Ends a call whose app has gone: with the handler's failure, or as not begun for the start's own reason."""
+    if call.state in ("dispatched", "operating"):
+        return plan.fail(call, Failure(ErrorCode.HANDLER_FAILED, "closed"))
+    state = activation.state if activation is not None else "ready"
+    reason = (activation.reason if activation is not None else None) or "app_closed"
+    if state not in ("failed", "cancelled"):
+        failure = Failure(ErrorCode.CANCELLED_BY_USER, reason)
+        return end_not_begun(plan, call, tool, schemas, reason, failure)
+    call = plan.receipt(call, f"activation_{state}", reason=reason)
+    failed = state == "failed"
+    code = ErrorCode.APP_ACTIVATION_FAILED if failed else ErrorCode.APP_ACTIVATION_CANCELLED
+    return end_not_begun(plan, call, tool, schemas, reason, Failure(code, reason))
 
 
 def decide_after_restart(plan: Plan, call: Call, tool: ToolDescriptor | None) -> Call:

@@ -48,14 +48,6 @@ class MessageQueued:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageRequeued:
-    """An old entry goes out again under its old key: the answer to a repeated request."""
-
-    outbox_key: str
-    conversation_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class SubSessionOpened:
     app_session_id: str
     conversation_id: str
@@ -168,7 +160,6 @@ Fact = (
     | CallChanged
     | ReceiptIssued
     | MessageQueued
-    | MessageRequeued
     | SubSessionOpened
     | SubSessionClosed
     | InstanceStarted
@@ -217,6 +208,19 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
+class PumpSession:
+    """More calls wait than one decision moves: come again."""
+
+    conversation_id: str
+    app_scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndStranded:
+    """Calls may be left that waited for an app that has gone."""
+
+
+@dataclass(frozen=True, slots=True)
 class CancelHandler:
     call: Call
 
@@ -229,11 +233,6 @@ class SendSoon:
     conversation_id: str
     message: dict[str, Any]
     urgent: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SendAgain:
-    conversation_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,9 +283,10 @@ Effect = (
     | ShowInstance
     | CloseInstance
     | Dispatch
+    | PumpSession
+    | EndStranded
     | CancelHandler
     | SendSoon
-    | SendAgain
     | ArmDeadline
     | AskConsent
     | WithdrawConsent

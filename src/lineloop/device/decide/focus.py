@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from lineloop.device.decide.facts import (
     CloseInstance,
+    EndStranded,
     FocusSet,
     InstanceChanged,
     ShowInstance,
@@ -114,7 +115,7 @@ def take_away(plan: Plan, session: Session, app: App | None, state: str, reason:
     if stack != session.focus:
         plan.facts.append(FocusSet(session.conversation_id, stack))
     restore = stack[-1] if was_shown and stack else None
-    plan.effects.append(CloseInstance(instance, restore))
+    plan.effects += [CloseInstance(instance, restore), EndStranded()]
     app_session_id = session.app_session_id
     if app is not None and app.per_launch and app_session_id is not None:
         plan.facts.append(SubSessionClosed(app_session_id))

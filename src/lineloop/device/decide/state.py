@@ -72,6 +72,7 @@ class Call:
     dispatched_at: int | None
     ended_at: int | None
     trace: str | None = None
+    arrival: int = 0
 
     @property
     def ended(self) -> bool:

@@ -114,8 +114,8 @@ CORE_DDL: tuple[str, ...] = (
       envelope_id TEXT NOT NULL,
       trace TEXT,
       state TEXT NOT NULL CHECK (state IN
-        ('accepted', 'awaiting_consent', 'waiting_activation', 'waiting_foreground', 'dispatched', 'operating',
-         'succeeded', 'failed', 'cancelled')),
+        ('accepted', 'awaiting_consent', 'waiting_activation', 'waiting_foreground', 'dispatched',
+         'operating', 'succeeded', 'failed', 'cancelled')),
       call_model TEXT NOT NULL CHECK (call_model IN ('query', 'command', 'interactive', 'operation')),
       app_session_id TEXT,
       activation_id TEXT,
@@ -134,7 +134,7 @@ CORE_DDL: tuple[str, ...] = (
     )
     """,
     """
-    CREATE INDEX calls_live ON calls (runtime_id, app_session_id, arrival)
+    CREATE INDEX calls_live ON calls (runtime_id, app_session_id, call_model, arrival)
       WHERE state NOT IN ('succeeded', 'failed', 'cancelled')
     """,
     """

@@ -1,0 +1,70 @@
+"""Commits host intents and UI actions; each entry has its own requests and its own audit lines."""
+
+from __future__ import annotations
+
+from lineloop.device.commit.loading import load_route, load_session, load_shelf, load_whole_session
+from lineloop.device.commit.room import Room
+from lineloop.device.decide.actions import UiAction, decide_ui_action
+from lineloop.device.decide.facts import HostLeaseTaken
+from lineloop.device.decide.focus import is_shown
+from lineloop.device.decide.intents import HostIntent, IntentKind, decide_condition, decide_leave, decide_show
+from lineloop.device.decide.plan import Plan
+from lineloop.device.decide.state import Instance
+from lineloop.device.store import records, sessions
+from lineloop.kit.database import Tx
+
+
+def take_lease(tx: Tx, plan: Plan, room: Room, host_session_id: str) -> None:
+    """This host session is the one whose foreground counts from now on."""
+    if records.device_state(tx, room.runtime_id).host_session_id != host_session_id:
+        plan.facts.append(HostLeaseTaken(host_session_id))
+        plan.audit("host_lease_taken", actor=host_session_id)
+
+
+def take_intent(tx: Tx, plan: Plan, room: Room, intent: HostIntent) -> None:
+    """What the person did in the shell. Only the session with the lease speaks for the display."""
+    if not intent.kind.leaves:
+        decide_condition(plan, intent)
+        return
+    if records.device_state(tx, room.runtime_id).host_session_id != intent.host_session_id:
+        plan.audit("intent_ignored", actor=intent.host_session_id, detail={"intent": str(intent.kind)})
+        return
+    shelf = load_shelf(tx, room)
+    for left in _left_by(tx, room, intent):
+        session = load_whole_session(tx, room, left.conversation_id, left.app_scope)
+        app = shelf.apps.get(left.app_scope)
+        if app is not None and session.instance is not None:
+            decide_leave(plan, intent, session, load_route(tx, room, app, session))
+    if intent.kind is IntentKind.SHOW_APP and intent.instance_id is not None:
+        chosen = sessions.instance_by_id(tx, intent.instance_id)
+        if chosen is not None and chosen.ended_at is None:
+            decide_show(plan, intent, load_session(tx, room, chosen.conversation_id, chosen.app_scope))
+
+
+def _left_by(tx: Tx, room: Room, intent: HostIntent) -> list[Instance]:
+    """What an intent turns away from: all that is shown or about to be, except the chosen one."""
+    if intent.kind is IntentKind.CLOSE_APP:
+        closed = sessions.instance_by_id(tx, intent.instance_id) if intent.instance_id is not None else None
+        return [closed] if closed is not None else []
+    found: list[Instance] = []
+    for instance in sessions.live_instances(tx, room.runtime_id):
+        if instance.instance_id == intent.instance_id:
+            continue
+        if intent.kind is IntentKind.OPEN_CONVERSATION and instance.conversation_id == intent.conversation_id:
+            continue
+        session = load_session(tx, room, instance.conversation_id, instance.app_scope)
+        if instance.state == "foreground" or is_shown(session):
+            found.append(instance)
+    return found
+
+
+def take_action(tx: Tx, plan: Plan, room: Room, request: UiAction) -> bool:
+    """A UI action over an instance's own port. Raises LoopError."""
+    instance = sessions.instance_by_id(tx, request.instance_id)
+    schema = None
+    if instance is not None:
+        installed = load_shelf(tx, room).installed.get(instance.app_scope)
+        declared = installed.manifest.ui_actions if installed is not None and installed.startable else ()
+        schema = next((action.schema_ for action in declared if action.name == request.action), None)
+    earlier = records.ui_action_digest(tx, room.runtime_id, request.instance_id, request.action_id)
+    return decide_ui_action(plan, request, instance, schema, earlier, room.schemas)

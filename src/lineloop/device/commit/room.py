@@ -1,0 +1,141 @@
+"""The commit room: every decision of the core becomes facts here (design: runtime 3.2).
+
+Decides the order: the job loads by key, decides, writes, all in one transaction; only after the commit do the
+effects reach the reconcilers, in commit order. If the commit fails, nothing has changed anywhere. What is
+decided is the business of decide/, what an effect does that of reconcile/.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from lineloop.device.commit.catalogue import Catalogue
+from lineloop.device.decide.envelopes import Moment
+from lineloop.device.decide.facts import ActivationEnded, CallChanged, Effect, OperationStarted
+from lineloop.device.decide.plan import Plan
+from lineloop.device.decide.schemas import Schemas
+from lineloop.device.decide.state import Limits, Operation
+from lineloop.device.foundation import Foundation
+from lineloop.device.store import outbox
+from lineloop.device.store.write import write_facts
+from lineloop.kit.database import Tx
+from lineloop.protocol.actors import RUNTIME, Actor
+
+T = TypeVar("T")
+
+Decide = Callable[[Tx, Plan], T]
+
+SITE_RESULT = "device.result"
+SITE_OPERATION_START = "device.operation_start"
+SITE_ACTIVATION = "device.activation"
+
+
+@dataclass(slots=True)
+class Pending:
+    """Small writes that travel with the next commit, because losing them costs a repeat and nothing else."""
+
+    settled: list[outbox.Settled] = field(default_factory=list[outbox.Settled])
+    cursors: dict[str, int] = field(default_factory=dict[str, int])
+
+    def __bool__(self) -> bool:
+        return bool(self.settled or self.cursors)
+
+
+class Room:
+    """What all commit jobs of one device share, and the way they run.
+
+    `on_effects` gets the effects of each commit, on the event loop, in commit order. `stopwatch` holds for
+    each running operation the monotonic second at which it began.
+    """
+
+    def __init__(
+        self,
+        foundation: Foundation,
+        catalogue: Catalogue,
+        *,
+        person: Actor | None,
+        limits: Limits,
+        on_effects: Callable[[list[Effect]], None],
+    ) -> None:
+        self.foundation = foundation
+        self.runtime_id = foundation.runtime_id
+        self.device = Actor(RUNTIME, foundation.runtime_id)
+        self.catalogue = catalogue
+        self.person = person
+        self.limits = limits
+        self.schemas = Schemas()
+        self.stopwatch: dict[str, float] = {}
+        self.refused: Counter[str] = Counter()
+        self.pending = Pending()
+        self._on_effects = on_effects
+
+    def submit(self, source: str, decide: Decide[T], *sites: str) -> asyncio.Future[T]:
+        """Queues one decision now. `source` is the entry for the audit, `sites` name its fault sites.
+
+        The future raises what the decision raised, or DatabaseError.
+        """
+        self.flush()
+
+        def job(tx: Tx) -> T:
+            return self.join(tx, source, decide, *sites)
+
+        return self.foundation.database.submit(job)
+
+    def join(self, tx: Tx, source: str, decide: Decide[T], *sites: str) -> T:
+        """Decides and writes within a running job of somebody else (the registry)."""
+        moment = Moment(self.foundation.clock.now_ms(), self.device)
+        plan = Plan(moment, self.foundation.ids, source, self.limits)
+        answer = decide(tx, plan)
+        if plan.facts:
+            write_facts(tx, self.runtime_id, plan.facts, plan.now, self.foundation.ids)
+        reached = (*sites, *_sites_of(plan))
+        for site in reached:
+            self.foundation.faults.reach(f"{site}.before_commit")
+        if reached or plan.effects:
+            tx.after_commit(partial(self._committed, reached, plan.effects))
+        return answer
+
+    def _committed(self, sites: tuple[str, ...], effects: list[Effect]) -> None:
+        for site in sites:
+            self.foundation.faults.reach(f"{site}.after_commit")
+        if effects:
+            self._on_effects(effects)
+
+    def flush(self) -> asyncio.Future[None] | None:
+        """Writes what waited for company; called by itself before every other commit."""
+        if not self.pending:
+            return None
+        pending, self.pending = self.pending, Pending()
+
+        def job(tx: Tx) -> None:
+            now = self.foundation.clock.now_ms()
+            outbox.settle(tx, pending.settled, now)
+            for conversation_id, position in pending.cursors.items():
+                outbox.move_cursor(tx, self.runtime_id, conversation_id, position, now)
+
+        return self.foundation.database.submit(job)
+
+    def elapsed_ms(self, operation: Operation) -> int:
+        """How long an operation has run: by the monotonic clock, or by wall clock if that began elsewhere."""
+        began = self.stopwatch.get(operation.operation_id)
+        if began is not None:
+            return round((self.foundation.clock.monotonic() - began) * 1000)
+        return self.foundation.clock.now_ms() - operation.started_at
+
+
+def _sites_of(plan: Plan) -> list[str]:
+    """Fault sites that a decision reaches by what it decided, whatever event led to it."""
+    sites: list[str] = []
+    for fact in plan.facts:
+        if isinstance(fact, CallChanged) and fact.call.ended:
+            sites.append(SITE_RESULT)
+        elif isinstance(fact, OperationStarted):
+            sites.append(SITE_OPERATION_START)
+        elif isinstance(fact, ActivationEnded):
+            sites.append(SITE_ACTIVATION)
+    return list(dict.fromkeys(sites))

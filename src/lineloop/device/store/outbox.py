@@ -1,0 +1,110 @@
+"""Rows of the outbox, cursors, seen envelopes and inventories. SQL and row mapping only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from lineloop.kit import json
+from lineloop.kit.database import Tx
+
+_INSERT = """
+  INSERT INTO outbox (id, runtime_id, position, conversation_id, key, message, state, created_at)
+  VALUES (?, ?, (SELECT COALESCE(MAX(position), 0) + 1 FROM outbox WHERE runtime_id = ?), ?, ?, ?,
+    'pending', ?)
+"""
+_BY_KEY = """
+  SELECT id, conversation_id, message FROM outbox
+  WHERE runtime_id = :runtime_id AND conversation_id = :conversation_id AND key = :key
+"""
+_PENDING = """
+  SELECT id, conversation_id, message FROM outbox
+  WHERE runtime_id = :runtime_id AND state = 'pending' ORDER BY position
+"""
+_COUNT_PENDING = "SELECT COUNT(*) FROM outbox WHERE runtime_id = :runtime_id AND state = 'pending'"
+_SENT = "UPDATE outbox SET state = 'sent', sent_at = ?, refusal = ? WHERE id = ? AND state = 'pending'"
+_CURSOR = """
+  SELECT position FROM cursors WHERE runtime_id = :runtime_id AND conversation_id = :conversation_id
+"""
+_MOVE_CURSOR = """
+  INSERT INTO cursors (runtime_id, conversation_id, position, updated_at) VALUES (?, ?, ?, ?)
+  ON CONFLICT (runtime_id, conversation_id) DO UPDATE
+    SET position = excluded.position, updated_at = excluded.updated_at
+    WHERE excluded.position > cursors.position
+"""
+_CURSORS = "SELECT conversation_id, position FROM cursors WHERE runtime_id = :runtime_id"
+_SEE = """
+  INSERT INTO envelopes_seen (runtime_id, agent, conversation_id, envelope_id, received_at)
+  VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An outbox row: what is spoken, in which conversation."""
+
+    outbox_id: str
+    conversation_id: str
+    message: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The server's word about an entry: acknowledged, or refused for good with a code."""
+
+    outbox_id: str
+    refusal: str | None = None
+
+
+def insert(
+    tx: Tx,
+    runtime_id: str,
+    entry: Entry,
+    key: str,
+    now: int,
+) -> None:
+    message = json.dumps(entry.message)
+    tx.run(_INSERT, (entry.outbox_id, runtime_id, runtime_id, entry.conversation_id, key, message, now))
+
+
+def by_key(tx: Tx, runtime_id: str, conversation_id: str, key: str) -> Entry | None:
+    about = {"runtime_id": runtime_id, "conversation_id": conversation_id, "key": key}
+    row = tx.one(_BY_KEY, about)
+    return Entry(row[0], row[1], json.loads(row[2])) if row is not None else None
+
+
+def pending(tx: Tx, runtime_id: str) -> list[Entry]:
+    rows = tx.all(_PENDING, {"runtime_id": runtime_id})
+    return [Entry(row[0], row[1], json.loads(row[2])) for row in rows]
+
+
+def count_pending(tx: Tx, runtime_id: str) -> int:
+    row = tx.one(_COUNT_PENDING, {"runtime_id": runtime_id})
+    return row[0] if row is not None else 0
+
+
+def settle(tx: Tx, settled: Iterable[Settled], now: int) -> None:
+    for one in settled:
+        tx.run(_SENT, (now, one.refusal, one.outbox_id))
+
+
+def cursor(tx: Tx, runtime_id: str, conversation_id: str) -> int:
+    """The offset up to which messages have been taken; 0 when none has."""
+    row = tx.one(_CURSOR, {"runtime_id": runtime_id, "conversation_id": conversation_id})
+    return row[0] if row is not None else 0
+
+
+def cursors(tx: Tx, runtime_id: str) -> dict[str, int]:
+    return {row[0]: row[1] for row in tx.all(_CURSORS, {"runtime_id": runtime_id})}
+
+
+def move_cursor(tx: Tx, runtime_id: str, conversation_id: str, position: int, now: int) -> None:
+    tx.run(_MOVE_CURSOR, (runtime_id, conversation_id, position, now))
+
+
+def see_envelope(
+    tx: Tx, runtime_id: str, agent: str, conversation_id: str, envelope_id: str, now: int
+) -> bool:
+    """Whether this envelope is seen for the first time."""
+    return tx.run(_SEE, (runtime_id, agent, conversation_id, envelope_id, now)) > 0
