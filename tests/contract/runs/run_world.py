@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from lineloop.harness.adapters.demo import DemoAdapter
 from lineloop.harness.adapters.port import Adapter
+from lineloop.harness.port import Claim, Lease, RunChange, Written
 from lineloop.harness.runner import Runner
 from lineloop.kit import json
 from lineloop.kit.clock import rfc3339
@@ -18,7 +20,7 @@ from lineloop.kit.database import Database
 from lineloop.kit.faults import Faults
 from lineloop.kit.ids import Ids
 from lineloop.protocol.actors import Actor
-from lineloop.protocol.content import content_text, envelope_content, envelope_of
+from lineloop.protocol.content import content_text, envelope_content
 from lineloop.protocol.envelopes import FromDevice, inventory_envelope, tool_error, tool_receipt, tool_result
 from lineloop.protocol.errors import ConnectionLost, LoopError
 from lineloop.protocol.fault_sites import FaultSite
@@ -35,7 +37,9 @@ from lineloop.server.migrations.conversations_ddl import CONVERSATIONS_DDL
 from lineloop.server.migrations.runs_ddl import RUNS_DDL
 from lineloop.server.store import conversations, messages
 from lineloop.server.wakeup.bus import Bus
-from lineloop.testing import FakeClock, until
+from lineloop.testing import FakeClock
+
+T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[3]
 USER = Actor("user", "local")
@@ -50,17 +54,44 @@ def pomodoro_tools() -> list[ToolDescriptor]:
     ]
 
 
-class MortalPort:
-    """The port of one engine. After `die` nothing of that engine reaches the storage, as after kill -9."""
+async def _gone(*_: Any) -> None:
+    raise ConnectionLost("this engine is dead")
 
-    def __init__(self, runs: RunCommits) -> None:
+
+class MortalPort:
+    """The port of one engine. Once `dead`, nothing of that engine reaches the storage, as after kill -9.
+
+    `death` is (label, nth, side): the engine dies before or after the nth commit under that label.
+    """
+
+    def __init__(self, runs: RunCommits, death: tuple[str, int, str] | None = None) -> None:
         self._runs = runs
+        self._death = death
+        self._commits: Counter[str] = Counter()
         self.dead = False
 
     def __getattr__(self, name: str) -> Any:
+        return _gone if self.dead else getattr(self._runs, name)
+
+    async def claim(self, holder: str, limit: int, lease_ms: int) -> list[Claim]:
+        return await self._mortal("harness.claim", lambda: self._runs.claim(holder, limit, lease_ms))
+
+    async def write(self, lease: Lease, change: RunChange, *, label: str) -> Written:
+        return await self._mortal(label, lambda: self._runs.write(lease, change, label=label))
+
+    async def _mortal(self, label: str, work: Callable[[], Awaitable[T]]) -> T:
         if self.dead:
             raise ConnectionLost("this engine is dead")
-        return getattr(self._runs, name)
+        self._commits[label] += 1
+        here = self._death is not None and self._death[:2] == (label, self._commits[label])
+        if here and self._death is not None and self._death[2] == "before":
+            self.dead = True
+            raise ConnectionLost("this engine is dead")
+        result = await work()
+        if here:
+            self.dead = True
+            raise ConnectionLost("this engine is dead")
+        return result
 
 
 @dataclass(slots=True)
@@ -76,13 +107,19 @@ class RunWorld:
     workspace: str
     engines: list[tuple[Runner, MortalPort]] = field(default_factory=list[tuple[Runner, MortalPort]])
 
-    async def start_engine(self, *adapters: Adapter, slots: int = 50) -> Runner:
-        port = MortalPort(self.runs)
+    async def start_engine(
+        self, *adapters: Adapter, slots: int = 50, death: tuple[str, int, str] | None = None
+    ) -> Runner:
+        port = MortalPort(self.runs, death)
         by_name: Mapping[str, Adapter] = {adapter.name: adapter for adapter in adapters or (DemoAdapter(),)}
         runner = Runner(port, by_name, self.clock, self.ids, slots=slots)  # pyright: ignore[reportArgumentType]
         await runner.start()
         self.engines.append((runner, port))
         return runner
+
+    @property
+    def engine_died(self) -> bool:
+        return self.engines[-1][1].dead
 
     async def kill_engine(self) -> None:
         """Nothing is released, nothing said: the leases run out by themselves."""
@@ -165,7 +202,7 @@ class RunWorld:
         found = [await self.message(row[0]) for row in rows]
         return [message for message in found if purpose is None or message.purpose == purpose]
 
-    # --- the device ---------------------------------------------------------------------------------------------
+    # --- the device ---
 
     async def connect_device(self) -> None:
         conversation = await self.commits.read(lambda tx: conversations.get(tx, self.root))
@@ -176,13 +213,13 @@ class RunWorld:
         """The device publishes its inventory to the assistant; returns the revision."""
         apps = [{"app_scope": "pomodoro", "title": "Pomodoro"}]
         inventory = Inventory.of(tools if tools is not None else pomodoro_tools(), apps=apps)
-        envelope = inventory_envelope(self._head("runtime"), inventory.to_payload())
-        await self._device_speaks(envelope, reply_to=None)
+        sent = inventory_envelope(self.head("runtime"), inventory.to_payload())
+        await self.device_speaks(sent, reply_to=None)
         return inventory.revision
 
     async def invokes(self) -> list[Message]:
         found = [message for message in await self.in_root("envelope") if message.target == DEVICE]
-        return [message for message in found if (message.envelope or {}).get("type") == "lineup.tool.invoke"]
+        return [message for message in found if envelope(message)["type"] == "lineup.tool.invoke"]
 
     async def next_invoke(self, count: int = 1) -> Message:
         for _ in range(40):
@@ -194,35 +231,35 @@ class RunWorld:
         raise AssertionError(f"only {len(await self.invokes())} invokes")
 
     async def receipt(self, invoke: Message, stage: Any, sequence: int, **facts: Any) -> Message:
-        head, call_id = self._head("pomodoro"), _call_id(invoke)
-        envelope = tool_receipt(head, stage, call_id=call_id, sequence=sequence, facts=facts)
-        return await self._device_speaks(envelope, reply_to=invoke.id)
+        head, call_id = self.head("pomodoro"), _call_id(invoke)
+        sent = tool_receipt(head, stage, call_id=call_id, sequence=sequence, facts=facts)
+        return await self.device_speaks(sent, reply_to=invoke.id)
 
     async def answer(self, invoke: Message, sequence: int, result: dict[str, Any]) -> Message:
-        envelope = tool_result(self._head("pomodoro"), result, call_id=_call_id(invoke), sequence=sequence)
-        return await self._device_speaks(envelope, reply_to=invoke.id)
+        sent = tool_result(self.head("pomodoro"), result, call_id=_call_id(invoke), sequence=sequence)
+        return await self.device_speaks(sent, reply_to=invoke.id)
 
     async def refuse(
         self, invoke: Message, sequence: int, error: LoopError, *, rejected: bool = False
     ) -> Message:
-        envelope = tool_error(
-            self._head("pomodoro"), error, call_id=_call_id(invoke), sequence=sequence, rejected=rejected
+        sent = tool_error(
+            self.head("pomodoro"), error, call_id=_call_id(invoke), sequence=sequence, rejected=rejected
         )
-        return await self._device_speaks(envelope, reply_to=invoke.id)
+        return await self.device_speaks(sent, reply_to=invoke.id)
 
-    def _head(self, app_scope: str) -> FromDevice:
+    def head(self, app_scope: str) -> FromDevice:
         now = rfc3339(self.clock.now_ms())
         return FromDevice(self.ids.make("env"), now, DEVICE.key, ASSISTANT, self.root, app_scope)
 
-    async def _device_speaks(
-        self, envelope: dict[str, Any], *, reply_to: str | None, actor: Actor = DEVICE
+    async def device_speaks(
+        self, sent: dict[str, Any], *, reply_to: str | None, actor: Actor = DEVICE
     ) -> Message:
         command = SpeakCommand(
             message_id=self.ids.make("msg"),
             conversation_id=self.root,
             actor=actor,
             key=self.ids.make("out"),
-            content=envelope_content(envelope),
+            content=envelope_content(sent),
             target=ASSISTANT,
             reply_to_id=reply_to,
         )
@@ -231,8 +268,14 @@ class RunWorld:
         return spoken.message.to_message()
 
 
+def envelope(message: Message) -> dict[str, Any]:
+    """The envelope of a message that has one."""
+    assert message.envelope is not None
+    return message.envelope
+
+
 def _call_id(invoke: Message) -> str:
-    return str((envelope_of(invoke.content) or {})["correlation"]["call_id"])
+    return str(envelope(invoke)["correlation"]["call_id"])
 
 
 @asynccontextmanager
@@ -264,4 +307,4 @@ async def run_world(
         await db.close()
 
 
-__all__ = ["ASSISTANT", "DEVICE", "USER", "RunWorld", "pomodoro_tools", "run_world", "until"]
+__all__ = ["ASSISTANT", "DEVICE", "USER", "RunWorld", "envelope", "pomodoro_tools", "run_world"]

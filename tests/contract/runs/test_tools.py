@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.contract.runs.run_world import ASSISTANT, DEVICE, USER, RunWorld, pomodoro_tools, run_world
+from tests.contract.runs.run_world import (
+    ASSISTANT,
+    DEVICE,
+    USER,
+    RunWorld,
+    envelope,
+    pomodoro_tools,
+    run_world,
+)
 
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.envelopes import Stage, tool_result
 from lineloop.protocol.errors import ErrorCode, LoopError
 from lineloop.protocol.machines import RunPhase
-from lineloop.protocol.messages import Purpose
+from lineloop.protocol.messages import Message, Purpose
 from lineloop.server.commit.asking import answer_in
 from lineloop.server.decide.questions import Reply
+from lineloop.server.decide.runs import RunRow
 
 TOOLS = ["inventory", "human"]
 
 
 async def start_a_focus(
-    world: RunWorld, text: str = "start a 1 minute focus called tea", **fields: object
-) -> tuple[object, object]:
+    world: RunWorld, text: str = "start a 1 minute focus called tea", **fields: Any
+) -> tuple[RunRow, Message]:
     await world.connect_device()
     await world.publish()
     await world.start_engine()
@@ -32,10 +42,10 @@ async def test_a_call_is_one_durable_message_on_behalf_of_the_operator(world: Ru
     run, invoke = await start_a_focus(world)
     assert invoke.actor == Actor("harness", f"run-{run.id}")
     assert (invoke.on_behalf_of, invoke.target, invoke.purpose) == (ASSISTANT, DEVICE, Purpose.ENVELOPE)
-    envelope = invoke.envelope
-    assert envelope["sender"] == {"kind": "agent", "id": "operator/assistant"}
-    assert envelope["payload"]["params"] == {"minutes": 1, "label": "tea"}
-    assert envelope["correlation"]["call_id"] == invoke.key == f"{run.id}/1.0"
+    sent = envelope(invoke)
+    assert sent["sender"] == {"kind": "agent", "id": "operator/assistant"}
+    assert sent["payload"]["params"] == {"minutes": 1, "label": "tea"}
+    assert sent["correlation"]["call_id"] == invoke.key == f"{run.id}/1.0"
 
 
 async def test_a_run_that_waits_for_a_tool_holds_no_slot_and_its_answer_wakes_it(tmp_path: Path) -> None:
@@ -68,7 +78,7 @@ async def test_a_running_timer_is_spoken_of_only_after_started(world: RunWorld) 
 
 async def test_the_answer_is_in_the_language_of_the_question(world: RunWorld) -> None:
     run, invoke = await start_a_focus(world, "现在开始 20 分钟的冥想，帮我计时")
-    assert invoke.envelope["payload"]["params"] == {"minutes": 20}
+    assert envelope(invoke)["payload"]["params"] == {"minutes": 20}
     await world.receipt(invoke, Stage.STARTING, 1)
     assert "正在准备Pomodoro" in await world.text(run)
     await world.receipt(invoke, Stage.STARTED, 2, duration_ms=1_200_000, ends_at="2026-01-02T03:05:05.678Z")
@@ -102,7 +112,7 @@ async def test_a_stale_inventory_is_refreshed_and_the_same_call_sent_again(world
     stale = LoopError("stale", code=ErrorCode.INVENTORY_STALE, detail={"inventory_revision": revision})
     await world.refuse(invoke, 1, stale, rejected=True)
     again = await world.next_invoke(2)
-    assert again.envelope["correlation"] == {"call_id": f"{run.id}/1.0", "inventory_revision": revision}
+    assert envelope(again)["correlation"] == {"call_id": f"{run.id}/1.0", "inventory_revision": revision}
     assert again.key != invoke.key
     await world.answer(again, 1, {"outcome": "nothing_to_interrupt"})
     await world.reach(run, RunPhase.SUCCEEDED)
@@ -111,11 +121,9 @@ async def test_a_stale_inventory_is_refreshed_and_the_same_call_sent_again(world
 
 async def test_only_the_device_that_was_called_can_answer_a_call(world: RunWorld) -> None:
     run, invoke = await start_a_focus(world, "stop")
-    forged = tool_result(
-        world._head("pomodoro"), {"outcome": "interrupted"}, call_id=invoke.key, sequence=1
-    )
+    forged = tool_result(world.head("pomodoro"), {"outcome": "interrupted"}, call_id=invoke.key, sequence=1)
     for actor in (Actor("operator", "mallory"), Actor("runtime", "other")):
-        await world._device_speaks(forged, reply_to=invoke.id, actor=actor)
+        await world.device_speaks(forged, reply_to=invoke.id, actor=actor)
     await world.clock.advance(2)
     assert (await world.run(run)).phase is RunPhase.WAITING_INPUT
     await world.answer(invoke, 1, {"outcome": "nothing_to_interrupt"})
@@ -129,7 +137,7 @@ async def test_without_an_inventory_the_device_is_asked_and_waited_for(world: Ru
     run = await world.submit("stop", tools=TOOLS)
     await world.clock.advance(0.5)
     (request,) = [m for m in await world.in_root("envelope") if m.target == DEVICE]
-    assert request.envelope["type"] == "lineup.runtime.inventory"
+    assert envelope(request)["type"] == "lineup.runtime.inventory"
     await world.publish()
     invoke = await world.next_invoke()
     await world.answer(invoke, 1, {"outcome": "nothing_to_interrupt"})
@@ -151,8 +159,8 @@ async def test_stop_takes_back_a_call_that_has_not_started_and_leaves_a_cancelle
     await world.runs.cancel(run.id)
     assert (await world.run(run)).phase is RunPhase.CANCELLED
     cancel = (await world.in_root("envelope"))[-1]
-    assert cancel.envelope["type"] == "lineup.tool.cancel"
-    assert cancel.envelope["correlation"]["call_id"] == f"{run.id}/1.0"
+    assert envelope(cancel)["type"] == "lineup.tool.cancel"
+    assert envelope(cancel)["correlation"]["call_id"] == f"{run.id}/1.0"
     (entry,) = [e for e in await world.runs.ledger(run.id, after=0, limit=99) if e.type == "tool.result"]
     assert entry.facts["outcome"] == "cancelled"
     block = next(b for b in (await world.message(run.message_id)).content["blocks"] if b["type"] == "tool")
@@ -167,7 +175,7 @@ async def test_stop_leaves_a_started_operation_alone(world: RunWorld) -> None:
     await world.outlive_leases()
     await world.runs.end_due(10)
     assert (await world.run(run)).phase is RunPhase.CANCELLED
-    assert [m for m in await world.in_root("envelope") if m.envelope["type"] == "lineup.tool.cancel"] == []
+    assert [m for m in await world.in_root("envelope") if envelope(m)["type"] == "lineup.tool.cancel"] == []
     (entry,) = [e for e in await world.runs.ledger(run.id, after=0, limit=99) if e.type == "tool.result"]
     assert entry.facts["outcome"] == "started"
 
@@ -191,7 +199,7 @@ async def test_a_missing_parameter_is_asked_for_and_the_answer_used(world: RunWo
     await world.clock.settle()
     assert "180" in await answer_question(world, "half an hour")
     invoke = await world.next_invoke()
-    assert invoke.envelope["payload"]["params"] == {"minutes": 30, "label": "tea"}
+    assert envelope(invoke)["payload"]["params"] == {"minutes": 30, "label": "tea"}
     await world.receipt(invoke, Stage.STARTED, 1, duration_ms=1_800_000)
     await world.reach(run, RunPhase.SUCCEEDED)
 
@@ -228,6 +236,6 @@ async def test_a_tool_can_be_called_by_name_and_bad_arguments_never_leave_the_en
     assert await world.invokes() == []
     good = await world.submit('/tool pomodoro.start {"minutes": 9}', key="k2", tools=TOOLS)
     invoke = await world.next_invoke()
-    assert invoke.envelope["payload"]["params"] == {"minutes": 9}
+    assert envelope(invoke)["payload"]["params"] == {"minutes": 9}
     await world.answer(invoke, 1, {"outcome": "not_started", "reason": "person_left"})
     await world.reach(good, RunPhase.SUCCEEDED)
