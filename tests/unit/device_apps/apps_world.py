@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -128,14 +127,14 @@ async def apps_world(
     faults: Faults | None = None,
     limits: LogicLimits | None = None,
     packaged: Packaged | None = None,
-) -> AsyncIterator[AppsWorld]:
+) -> AsyncGenerator[AppsWorld]:
     """A world on `folder`; entering it again on the same folder is a restart."""
     clock = clock or FakeClock()
     database = await Database.open(folder / "device.db", clock=clock, faults=faults)
     foundation = Foundation(
         database,
         clock,
-        Ids(clock, random.Random(len(list(folder.iterdir())))),
+        Ids(clock),
         RUNTIME,
         faults or Faults.none(),
     )

@@ -212,7 +212,7 @@ async def test_sessions_of_one_app_share_a_process_and_nothing_in_it(
     assert not one.alive
 
 
-async def test_apps_do_not_share_a_process(world: AppsWorld, tmp_path: Path) -> None:
+async def test_apps_do_not_share_a_process(world: AppsWorld) -> None:
     await world.pool.ensure(probe_app(), await world.session())
     other = replace(probe_app(), app_scope="other")
     await world.pool.ensure(other, await world.session("ses_2", "other"))
@@ -236,8 +236,9 @@ async def test_the_process_gets_no_environment_and_no_descriptors(
         os.set_inheritable(file.fileno(), True)
         await world.pool.ensure(probe_app(), await world.session())
         pid = world.pool.pids["probe"]
-        assert b"secret" not in Path(f"/proc/{pid}/environ").read_bytes()
-        assert sorted(os.listdir(f"/proc/{pid}/fd")) == ["0", "1", "2"]
+        proc = Path("/proc") / str(pid)
+        assert b"secret" not in (proc / "environ").read_bytes()
+        assert sorted(entry.name for entry in (proc / "fd").iterdir()) == ["0", "1", "2"]
 
 
 async def test_ids_of_a_call_are_the_same_after_a_second_delivery(world: AppsWorld) -> None:

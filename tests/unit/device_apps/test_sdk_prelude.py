@@ -19,7 +19,8 @@ INIT = {
 }
 LISTEN = """
 globalThis.seen = [];
-globalThis.stop = lineloop.sessionData.subscribe(({ data, revision }) => seen.push([revision, data?.n ?? null]));
+const listener = ({ data, revision }) => seen.push([revision, data?.n ?? null]);
+globalThis.stop = lineloop.sessionData.subscribe(listener);
 """
 
 

@@ -231,7 +231,7 @@ async def test_killed_in_a_write_there_is_the_old_or_the_new_value(
 ) -> None:
     async with apps_world(tmp_path) as world:
         await world.session_data.replace(await world.session(), {"n": 0}, 0)
-    child = subprocess.run(
+    child = subprocess.run(  # noqa: ASYNC221 (the process is meant to die)
         [sys.executable, "-m", "tests.unit.device_apps.replace_and_die", str(tmp_path), site],
         cwd=Path(__file__).parents[3],
         env={**os.environ, "PYTHONPATH": "src"},

@@ -1,0 +1,24 @@
+"""A process that installs the probe and is killed at the site it is given: FOLDER SITE."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from tests.unit.device_apps.apps_world import PROBE, apps_world
+
+from lineloop.kit.faults import Faults
+from lineloop.protocol.fault_sites import FaultSite
+
+
+async def main() -> None:
+    folder, site = sys.argv[1:]
+    async with apps_world(Path(folder), faults=Faults(list(FaultSite), f"{site}:kill")) as world:
+        await world.registry.load()
+        operation = await world.registry.install(PROBE)
+        await world.registry.wait(operation.operation_id)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
