@@ -66,6 +66,34 @@ class FaultSite(StrEnum):
     OPERATOR_TURN_COMMIT_AFTER = "operator.turn.commit.after"
 
     # device: calls, activations, operations
+    DEVICE_RECEIVE_BEFORE_COMMIT = "device.receive.before_commit"
+    DEVICE_RECEIVE_AFTER_COMMIT = "device.receive.after_commit"
+    DEVICE_ACCEPT_BEFORE_COMMIT = "device.accept.before_commit"
+    DEVICE_ACCEPT_AFTER_COMMIT = "device.accept.after_commit"
+    DEVICE_ACTIVATION_BEFORE_COMMIT = "device.activation.before_commit"
+    DEVICE_ACTIVATION_AFTER_COMMIT = "device.activation.after_commit"
+    DEVICE_FOREGROUND_BEFORE_COMMIT = "device.foreground.before_commit"
+    DEVICE_FOREGROUND_AFTER_COMMIT = "device.foreground.after_commit"
+    DEVICE_OPERATION_START_BEFORE_COMMIT = "device.operation_start.before_commit"
+    DEVICE_OPERATION_START_AFTER_COMMIT = "device.operation_start.after_commit"
+    DEVICE_RESULT_BEFORE_COMMIT = "device.result.before_commit"
+    DEVICE_RESULT_AFTER_COMMIT = "device.result.after_commit"
+    DEVICE_DEADLINE_BEFORE_COMMIT = "device.deadline.before_commit"
+    DEVICE_DEADLINE_AFTER_COMMIT = "device.deadline.after_commit"
+    DEVICE_CONSENT_BEFORE_COMMIT = "device.consent.before_commit"
+    DEVICE_CONSENT_AFTER_COMMIT = "device.consent.after_commit"
+    DEVICE_INTENT_BEFORE_COMMIT = "device.intent.before_commit"
+    DEVICE_INTENT_AFTER_COMMIT = "device.intent.after_commit"
+    DEVICE_ACTION_BEFORE_COMMIT = "device.action.before_commit"
+    DEVICE_ACTION_AFTER_COMMIT = "device.action.after_commit"
+    DEVICE_INVENTORY_BEFORE_COMMIT = "device.inventory.before_commit"
+    DEVICE_INVENTORY_AFTER_COMMIT = "device.inventory.after_commit"
+    DEVICE_HANDLER_REPORT_BEFORE_COMMIT = "device.handler_report.before_commit"
+    DEVICE_HANDLER_REPORT_AFTER_COMMIT = "device.handler_report.after_commit"
+    DEVICE_HANDLER_BEFORE_INVOKE = "device.handler.before_invoke"
+    DEVICE_HANDLER_AFTER_INVOKE = "device.handler.after_invoke"
+    DEVICE_HOST_BEFORE_SHOW = "device.host.before_show"
+    DEVICE_HOST_AFTER_SHOW = "device.host.after_show"
 
     # device: apps, session data, inbox, containers
     DEVICE_APPS_OPERATION_BEFORE_COMMIT = "device.apps.operation.before_commit"
@@ -81,5 +109,7 @@ class FaultSite(StrEnum):
     DEVICE_CONTAINER_START = "device.container.start"
 
     # device: transport and outbox
+    DEVICE_OUTBOX_BEFORE_SEND = "device.outbox.before_send"
+    DEVICE_OUTBOX_AFTER_SEND = "device.outbox.after_send"
 
     # cli
