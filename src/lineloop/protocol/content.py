@@ -61,7 +61,7 @@ def envelope_content(envelope: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def result_block(result_format: str, content: Any) -> dict[str, Any]:
-    """The final block of a run's output; `result_format` is `text` or `json` (§8.3)."""
+    """The final block of a run's output; `result_format` is `text` or `json` (§6.3)."""
     return {"id": RESULT_BLOCK, "type": RESULT_BLOCK, "format": result_format, "content": content}
 
 

@@ -1,4 +1,4 @@
-"""One tree of coded errors for every part (spec/errors.json, spec/protocol.md §9).
+"""One tree of coded errors for every part (spec/errors.json, spec/protocol.md §12).
 
 The code is the contract; messages are for people and may change. Which status a code has and whether a retry
 makes sense is decided in spec/errors.json alone.

@@ -1,4 +1,4 @@
-"""Which JSON the protocol takes: depth, sizes, and text that can be stored (spec/protocol.md §1.3, §10.2).
+"""Which JSON the protocol takes: depth, sizes, and text that can be stored (spec/protocol.md §1.3).
 
 Decides the rules; the codec itself is lineloop.kit.json.
 """

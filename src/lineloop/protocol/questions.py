@@ -1,4 +1,4 @@
-"""Questions to people, as they look on the wire (spec/protocol.md §8.2).
+"""Questions to people, as they look on the wire (spec/protocol.md §6.1).
 
 Decides the shape of a question, of its card and of the reply's card, and which values answer it. Leaves time,
 identity and storage to the server.

@@ -1,4 +1,4 @@
-"""What programs may send: the body of every POST and the frames of the link (spec/protocol.md §5, §6).
+"""What programs may send: the body of every POST and the frames of the link (spec/protocol.md §8.2, §8.3).
 
 Decides field names, required fields, limits and fields that exclude each other. Leaves to the server who may
 do it and what it means. Unknown fields are refused, so that a typo is an error and not a silence.

@@ -1,4 +1,4 @@
-"""The conversation stream: its frames, and what a viewer makes of them (spec/protocol.md §6.3).
+"""The conversation stream: its frames, and what a viewer makes of them (spec/protocol.md §8.4).
 
 Pure. Decides when a message replaces, when a patch applies and when a viewer must ask again. Connecting,
 waiting and resuming belong to the client; which events are sent belongs to the server.

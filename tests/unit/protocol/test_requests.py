@@ -1,4 +1,4 @@
-"""Request bodies and link frames: limits, exclusive fields, coded refusals (spec/protocol.md §5, §6)."""
+"""Request bodies and link frames: limits, exclusive fields, coded refusals (spec/protocol.md §8.2, §8.3)."""
 
 from __future__ import annotations
 

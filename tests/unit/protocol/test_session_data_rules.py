@@ -1,4 +1,4 @@
-"""Which JSON is session data: the golden cases that the SDK reads too (spec/protocol.md §10)."""
+"""Which JSON is session data: the golden cases that the SDK reads too (spec/protocol.md §10.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conversation stream: frames, and what a viewer makes of them (spec/protocol.md §6.3)."""
+"""The conversation stream: frames, and what a viewer makes of them (spec/protocol.md §8.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actors, messages, conversations, questions and runs on the wire (spec/protocol.md §1, §2, §8)."""
+"""Actors, messages, conversations, questions and runs on the wire (spec/protocol.md §1, §2, §6)."""
 
 from __future__ import annotations
 

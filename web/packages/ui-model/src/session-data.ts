@@ -1,4 +1,4 @@
-// Which JSON text is session data (spec/protocol.md §10). JSON.parse forgives names given twice, lone surrogates and
+// Which JSON text is session data (spec/protocol.md §10.2). JSON.parse forgives names given twice, lone surrogates and
 // numbers beyond the floats; the Runtime does not, so a client that wants to know beforehand asks here.
 
 import { LoopError } from "./errors.ts";

@@ -1,4 +1,4 @@
-// The conversation stream (spec/protocol.md §6.3): its frames, and what a viewer makes of them. Pure; equal to
+// The conversation stream (spec/protocol.md §8.4): its frames, and what a viewer makes of them. Pure; equal to
 // src/lineloop/protocol/sse.py by spec/golden/sse.
 
 import { LoopError } from "./errors.ts";
