@@ -5,6 +5,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help run test check bench faults gen-check gen web package docs format locks clean
 
+# Tests start many processes; without bytecode each of them would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python

@@ -71,8 +71,8 @@ async def measure(folder: Path) -> Report:
         )
         conversation = (await pool[0].post("/v1/conversations", {"name": "bench"}))["id"]
         first = await speaker(pool[0], conversation, ids)(0)
-        bare_path = folder / "bare.db"
-        with closing(sqlite3.connect(folder / "serve-data/server.db")) as source:
+        bare_path = folder / "bare.sqlite3"
+        with closing(sqlite3.connect(folder / "serve-data/server/server.sqlite3")) as source:
             source.execute("VACUUM INTO ?", (str(bare_path),))
         database = await Database.open(bare_path, clock=SystemClock())
         stack.push_async_callback(database.close)

@@ -22,7 +22,9 @@ Ready = dict[str, Any]
 
 
 def environment(**extra: str) -> dict[str, str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("LINELOOP_")}
+    """Without settings of ours, and with bytecode caches for both sides, as an installed program has them."""
+    hidden = ("LINELOOP_", "PYTHONDONTWRITEBYTECODE")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
     return {**clean, "LINELOOP_MODEL": "demo", **extra}
 
 
