@@ -1,7 +1,7 @@
 """When a call is tried again: three times at most, with the same identity, and never for lack of capacity.
 
 Decides which errors leave an outcome that a repetition may settle. Leaves to the verbs that what they repeat
-is idempotent: the same key, the same sequence number, the same position (spec/protocol.md §9).
+is idempotent: the same key, the same sequence number, the same position (spec/protocol.md §12).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from httpx_sse import ServerSentEvent
 
-from lineloop.protocol.error_codes import ERRORS
+from lineloop.protocol.error_codes import ERRORS, ErrorCode
 from lineloop.protocol.errors import ConnectionLost, LoopError, Overloaded, StorageUnavailable
 
 Params = Mapping[str, str | int | bool | None]
@@ -80,6 +80,15 @@ class Transport(Protocol):
         ...
 
 
+# Answers in another form than ours: of a proxy, or Kubernetes-shaped.
+_CODES_OF_STATUS = {
+    401: ErrorCode.UNAUTHORIZED,
+    403: ErrorCode.FORBIDDEN,
+    404: ErrorCode.NOT_FOUND,
+    410: ErrorCode.RESOURCE_EXPIRED,
+}
+
+
 def error_of_answer(status: int, body: Any) -> LoopError:
     """The typed error of a refused call;
 
@@ -93,6 +102,8 @@ def error_of_answer(status: int, body: Any) -> LoopError:
         return ConnectionLost(f"a proxy answered {status}; whether the server got the call is unknown")
     if status == 503:
         return StorageUnavailable("the server is not available")
+    if (code := _CODES_OF_STATUS.get(status)) is not None:
+        return LoopError.from_problem({"code": code, "detail": f"the server answered {status}"})
     if isinstance(body, dict) and "code" in body:
         return LoopError.from_problem(body)
     return LoopError(f"the server answered {status} without a code")

@@ -233,6 +233,12 @@ class Manager:
         for informer in list(self.informers.values()):
             await informer.synced.wait()
 
+    def enqueue(self, controller: str, request: Request) -> None:
+        """Give a controller work because of a hint from elsewhere; while nothing works it is dropped."""
+        for work in self._round.works if self._round else ():
+            if work.controller.name == controller:
+                work.queue.add(request)
+
     async def stop(self) -> None:
         """End in order: no new changes, no new work, what runs may finish, then the lease is free."""
         await self._tasks.close()
