@@ -262,7 +262,9 @@ class AppRegistry:
         check_installable(manifest, check_executions(manifest.tools))
         operation = await self._progress(replace(operation, app_scope=manifest.app_scope), "copying")
         try:
-            await asyncio.to_thread(copy_app, folder, self._apps_dir, operation.operation_id, self._foundation.faults)
+            await asyncio.to_thread(
+                copy_app, folder, self._apps_dir, operation.operation_id, self._foundation.faults
+            )
         except OSError as error:
             raise LoopError(
                 f"the app could not be copied: {error.strerror}", code=ErrorCode.LIMIT_EXCEEDED

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from lineloop.device.containers.port import SessionContext
+from lineloop.device.containers.port import InstalledApp, SessionContext
 from lineloop.device.decide.inbox import (
     MAX_PAGE,
     InboxEntry,
@@ -201,7 +201,7 @@ class AppInbox:
         return subscription
 
     async def prune(self, before_ms: int) -> int:
-        """Forgets closed messages older than `before_ms`; returns how many."""
+        """Forgets old messages, but never a critical one that waits; returns how many."""
         return await self._run(lambda tx: store.prune(tx, self._runtime_id, before_ms))
 
     # ── delivery ────────────────────────────────────────────────────────────────────────────────────────────
@@ -242,6 +242,14 @@ class AppInbox:
             and (reach is None or message.conversation_id == reach)
             and (message.app_session_id is None or message.app_session_id == context.app_session_id)
         )
+
+
+def receiver_of(app: InstalledApp | None) -> Receiver | None:
+    """What the inbox has to know of an app; None when it is not installed."""
+    if app is None:
+        return None
+    code = ErrorCode(app.unavailable) if app.unavailable is not None else ErrorCode.APP_DISABLED
+    return Receiver(app.startable, code, tuple(one.type for one in app.manifest.agent_subscriptions))
 
 
 def _ignore_failure(future: Any) -> None:

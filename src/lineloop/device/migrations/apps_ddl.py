@@ -117,10 +117,29 @@ APPS_DDL: tuple[str, ...] = (
     CREATE TABLE person_streams (
       runtime_id TEXT NOT NULL,
       root_id TEXT NOT NULL,
-      name TEXT,
       last_event_id TEXT,
       updated_at BIGINT NOT NULL,
       PRIMARY KEY (runtime_id, root_id)
     )
     """,
+    # What the person says and answers until the server has it. Apart from the device's outbox: another
+    # credential speaks it.
+    """
+    CREATE TABLE person_outbox (
+      id TEXT NOT NULL PRIMARY KEY,
+      runtime_id TEXT NOT NULL,
+      position BIGINT NOT NULL,
+      conversation_id TEXT NOT NULL,
+      key TEXT NOT NULL,
+      kind TEXT NOT NULL CHECK (kind IN ('speak', 'answer')),
+      body TEXT NOT NULL,
+      state TEXT NOT NULL CHECK (state IN ('pending', 'sent')),
+      refusal TEXT,
+      created_at BIGINT NOT NULL,
+      sent_at BIGINT,
+      UNIQUE (runtime_id, position),
+      UNIQUE (runtime_id, conversation_id, key)
+    )
+    """,
+    "CREATE INDEX person_outbox_pending ON person_outbox (runtime_id, position) WHERE state = 'pending'",
 )

@@ -42,7 +42,9 @@ UPDATE app_inbox SET state = 'rejected', closed_at = :now_ms
 """
 _DELETE_APP = "DELETE FROM app_inbox WHERE runtime_id = :runtime_id AND app_scope = :app_scope"
 _PRUNE = """
-DELETE FROM app_inbox WHERE runtime_id = :runtime_id AND state <> 'pending' AND closed_at < :before_ms
+DELETE FROM app_inbox
+ WHERE runtime_id = :runtime_id AND (state <> 'pending' OR critical = 0)
+   AND COALESCE(closed_at, created_at) < :before_ms
    AND position < (SELECT MAX(newest.position) FROM app_inbox AS newest
                     WHERE newest.runtime_id = app_inbox.runtime_id AND newest.app_scope = app_inbox.app_scope)
 """
@@ -121,7 +123,7 @@ def delete_app(tx: Tx, runtime_id: str, app_scope: str) -> None:
 
 
 def prune(tx: Tx, runtime_id: str, before_ms: int) -> int:
-    """Forgets old closed entries; the newest of an app stays, so that positions only grow."""
+    """Forgets old entries that nobody has to answer; an app's newest stays, so that positions only grow."""
     return tx.run(_PRUNE, {"runtime_id": runtime_id, "before_ms": before_ms})
 
 
