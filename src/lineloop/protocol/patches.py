@@ -18,6 +18,7 @@ Json = dict[str, Any]
 
 CONTENT_VERSION = "1.1"
 DEFAULT_BIZ = "chat"
+MAX_SEQ = 2**53 - 1
 
 
 class PatchOp(StrEnum):
@@ -100,7 +101,7 @@ def validate_patch_shape(patch: Any) -> None:
         _refuse("op must be one of start, set, append, error, ping, end", "/op")
     op = PatchOp(raw_op)
     seq = fields.get("seq")
-    if type(seq) is not int or seq < 1:
+    if type(seq) is not int or not 1 <= seq <= MAX_SEQ:
         _refuse("seq is an integer from 1", "/seq")
     _validate_carrier(op, fields)
     _validate_mask(op, fields)

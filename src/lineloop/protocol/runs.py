@@ -1,4 +1,4 @@
-"""Runs as they look on the wire (spec/protocol.md §6.2, §6.3). Leaves driving and storing them to the engine."""
+"""Runs on the wire (spec/protocol.md §6.2, §6.3). Leaves driving and storing them to the engine."""
 
 from __future__ import annotations
 
