@@ -278,7 +278,7 @@ class CallEvent(StrEnum):
     OPERATE = "operate"
     SUCCEED = "succeed"
     NOT_BEGUN = "not_begun"
-    """The tool's own schema has an outcome for "it never began", and that outcome is the answer (03 §3.4)."""
+    """The tool's own schema has an outcome for "it never began", and that outcome is the answer."""
     FAIL = "fail"
     CANCEL = "cancel"
 
