@@ -19,7 +19,7 @@ from lineloop.harness.journal import OUTPUT_INVALID, RETRY
 from lineloop.harness.live_io import STEP, LiveIO, Stopped, Suspended
 from lineloop.harness.outcome import check_result
 from lineloop.harness.port import Claim, Entry, Finish, Lease, RunChange, RunPort
-from lineloop.kit.clock import Clock
+from lineloop.kit.clock import Clock, with_timeout
 from lineloop.kit.database import DatabaseError
 from lineloop.kit.faults import FaultInjected
 from lineloop.kit.ids import Ids
@@ -78,6 +78,7 @@ class Runner:
         self._slots = slots
         self._lease_ms = int(lease_seconds * 1000)
         self._tasks = Tasks("harness")
+        self._adapter_tasks = Tasks("harness_adapters")
         self._drives: dict[str, _Drive] = {}
         self._wake = asyncio.Event()
         self._stopping = False
@@ -101,6 +102,10 @@ class Runner:
         leases = [drive.claim.lease for drive in self._drives.values()]
         for drive in self._drives.values():
             drive.io.close()
+        try:
+            await with_timeout(self._clock, GRACE_SECONDS, self._adapter_tasks.close())
+        except TimeoutError:
+            _log.warning("adapters_left_behind", count=len(self._adapter_tasks))
         await self._tasks.close()
         if leases:
             await self._quietly(self._port.release(leases), "release")
@@ -190,7 +195,7 @@ class Runner:
             return _lost("the run was interrupted and this harness cannot continue")
         if claim.submitting is not None:
             return _lost("the run was interrupted while it was being handed over")
-        work = self._tasks.spawn(
+        work = self._adapter_tasks.spawn(
             _unwinding(self._work(drive, adapter)), name=f"{claim.request.run_id}/adapter"
         )
         await asyncio.wait({work, drive.stop}, return_when=asyncio.FIRST_COMPLETED)

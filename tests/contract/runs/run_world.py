@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -281,7 +281,7 @@ def _call_id(invoke: Message) -> str:
 @asynccontextmanager
 async def run_world(
     tmp_path: Path, *, targets: tuple[str, ...] = ("demo",), slots: int = 50, plan: str = ""
-) -> AsyncIterator[RunWorld]:
+) -> AsyncGenerator[RunWorld, None]:
     clock = FakeClock()
     ids = Ids(clock, Random(7))
     faults = Faults(FaultSite, plan)

@@ -1,4 +1,4 @@
-"""A Run that loses its engine at any commit ends as if nothing had happened: same words, one call, one end."""
+"""A Run that loses its engine at any commit ends as if nothing had happened: same words, one call."""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 from tests.contract.runs.run_world import RunWorld
 
@@ -14,7 +16,7 @@ from lineloop.protocol.messages import MessageStatus
 class AbsentDemo(DemoAdapter):
     """A server that was set up without the demo."""
 
-    name = "another"
+    name: ClassVar[str] = "another"
 
 
 async def test_a_greeting_is_answered_in_streamed_words_that_say_what_is_speaking(world: RunWorld) -> None:

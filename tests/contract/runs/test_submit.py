@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.contract.runs.run_world import RunWorld, run_world
@@ -12,7 +13,7 @@ from lineloop.protocol.machines import RunPhase
 from lineloop.protocol.messages import MessageStatus, Purpose
 
 
-async def refused(world: RunWorld, text: str, **fields: object) -> LoopError:
+async def refused(world: RunWorld, text: str, **fields: Any) -> LoopError:
     with pytest.raises(LoopError) as caught:
         await world.submit(text, **fields)
     return caught.value

@@ -1,4 +1,4 @@
-"""Routes of Runs: submit, look, cancel, ledger, stream (spec/protocol.md §8.3).
+"""Routes of Runs: submit, look, cancel, ledger, stream (spec/protocol.md §6.2).
 
 Decides who may submit and see a Run, and what a viewer of one Run is told. The adapter is never touched here.
 """
