@@ -103,13 +103,14 @@ def end_stranded(tx: Tx, plan: Plan, room: Room) -> int:
     return len(found)
 
 
-def take_up_dispatched(tx: Tx, plan: Plan, room: Room) -> None:
-    """After a restart: what was with its app is handed out again, or ends with its outcome unknown."""
-    shelf = load_shelf(tx, room)
-    for call in calls.dispatched(tx, room.runtime_id):
-        app = shelf.apps.get(call.key.app_scope)
-        again = decide_after_restart(plan, call, app.tool(call.key) if app is not None else None)
-        if not again.ended:
-            plan.effects.append(Dispatch(again))
-        else:
-            start_next_command(tx, plan, room, call)
+def take_up(tx: Tx, plan: Plan, room: Room, ref: str) -> None:
+    """A call that was with its app when the process died is handed out again, or its outcome is unknown."""
+    call = calls.by_ref(tx, ref)
+    if call is None or call.state != "dispatched":
+        return
+    app = load_shelf(tx, room).apps.get(call.key.app_scope)
+    again = decide_after_restart(plan, call, app.tool(call.key) if app is not None else None)
+    if not again.ended:
+        plan.effects.append(Dispatch(again))
+    else:
+        start_next_command(tx, plan, room, call)

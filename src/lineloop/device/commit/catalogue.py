@@ -79,6 +79,11 @@ class Catalogue:
             self._shelves.pop(next(iter(self._shelves)))
         return shelf
 
+    @property
+    def newest(self) -> Shelf | None:
+        """The shelf put last; for effects, which act after the commit. Not for decisions."""
+        return next(reversed(self._shelves.values()), None)
+
     def at(self, generation: str) -> Shelf:
         """Raises KeyError for a generation that this process has not seen."""
         return self._shelves[generation]

@@ -26,7 +26,7 @@ def load_shelf(tx: Tx, room: Room) -> Shelf:
 def load_session(
     tx: Tx, room: Room, conversation_id: str, app_scope: str, *, rivals_only: bool = False
 ) -> Session:
-    """Everything live about an app in a conversation; with `rivals_only` of the queue what a new call needs."""
+    """Everything live about an app in a conversation; `rivals_only`: of the queue what a new call needs."""
     runtime_id = room.runtime_id
     instance = sessions.live_instance(tx, runtime_id, conversation_id, app_scope)
     activation = sessions.activation_of(tx, instance.instance_id) if instance is not None else None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from lineloop.device.commit.loading import load_route, load_session, load_shelf
 from lineloop.device.commit.operations import end_now
 from lineloop.device.commit.room import Room
+from lineloop.device.containers.port import InstalledApp
 from lineloop.device.decide.calls import (
     Invoke,
     InvokeState,
@@ -20,29 +21,45 @@ from lineloop.device.decide.calls import (
     refuse_envelope,
 )
 from lineloop.device.decide.envelopes import Address
+from lineloop.device.decide.facts import CursorMoved
+from lineloop.device.decide.inbox import InboxMessage, MessageRefused, Receiver
 from lineloop.device.decide.inventory import Question, decide_publication
 from lineloop.device.decide.plan import Failure, Plan, answer_key
 from lineloop.device.store import calls, outbox, records
 from lineloop.kit.database import Tx
+from lineloop.protocol.envelopes import RuntimeEnvelope
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.tools import Delivery
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Where a delivered message stands in the order of its conversation."""
+    """Where a delivered message stands in its conversation; `previous` is the offset delivered before it."""
 
     conversation_id: str
     offset: int
+    previous: int
     message_id: str
     envelope_id: str
     agent: str
 
 
-def is_taken(tx: Tx, room: Room, at: Arrival) -> bool:
-    """Whether the message lies behind the cursor; else the cursor moves over it with this commit."""
-    if at.offset <= outbox.cursor(tx, room.runtime_id, at.conversation_id):
+class MessageMissing(Exception):
+    """The message before this one has not been taken; this one has to wait for it."""
+
+
+def is_taken(tx: Tx, plan: Plan, room: Room, at: Arrival) -> bool:
+    """Whether the message lies behind the cursor; else the cursor moves over it with this commit.
+
+    Raises MessageMissing when the cursor has not reached the message delivered before.
+    """
+    position = outbox.cursor(tx, room.runtime_id, at.conversation_id)
+    if at.offset <= position:
+        plan.effects.append(CursorMoved(at.conversation_id, position))
         return True
+    if position < at.previous:
+        raise MessageMissing(f"{at.conversation_id}: {at.previous} comes before {at.offset}")
+    plan.effects.append(CursorMoved(at.conversation_id, at.offset))
     now = room.foundation.clock.now_ms()
     outbox.move_cursor(tx, room.runtime_id, at.conversation_id, at.offset, now)
     return False
@@ -56,7 +73,7 @@ def is_repeated(tx: Tx, room: Room, at: Arrival) -> bool:
 
 def take_invoke(tx: Tx, plan: Plan, room: Room, at: Arrival, invoke: Invoke) -> None:
     """Steps 3 to 11 for an invoke that is a well-formed envelope of its agent."""
-    if is_taken(tx, room, at):
+    if is_taken(tx, plan, room, at):
         return
     known = calls.by_call_id(tx, room.runtime_id, invoke.agent, invoke.conversation_id, invoke.call_id)
     shelf = load_shelf(tx, room)
@@ -87,7 +104,7 @@ def take_invoke(tx: Tx, plan: Plan, room: Room, at: Arrival, invoke: Invoke) -> 
 
 def take_cancel(tx: Tx, plan: Plan, room: Room, at: Arrival, app_scope: str, call_id: str) -> None:
     """An agent wants one of its own calls in this conversation to end."""
-    if is_taken(tx, room, at) or is_repeated(tx, room, at):
+    if is_taken(tx, plan, room, at) or is_repeated(tx, room, at):
         return
     call = calls.by_call_id(tx, room.runtime_id, at.agent, at.conversation_id, call_id)
     if call is None or call.key.app_scope != app_scope:
@@ -105,7 +122,7 @@ def take_cancel(tx: Tx, plan: Plan, room: Room, at: Arrival, app_scope: str, cal
 
 def take_question(tx: Tx, plan: Plan, room: Room, at: Arrival) -> None:
     """An agent asks for its inventory."""
-    if is_taken(tx, room, at) or is_repeated(tx, room, at):
+    if is_taken(tx, plan, room, at) or is_repeated(tx, room, at):
         return
     publish(tx, plan, room, at.agent, at.conversation_id, Question(at.message_id, at.envelope_id))
 
@@ -128,7 +145,52 @@ def take_refused(
     tx: Tx, plan: Plan, room: Room, at: Arrival, failure: Failure, app_scope: str, call_id: str | None
 ) -> None:
     """An envelope that failed the protocol step: answered and audited, nothing kept for any app."""
-    if is_taken(tx, room, at):
+    if is_taken(tx, plan, room, at):
         return
     address = Address(at.agent, at.conversation_id, app_scope, at.message_id, at.envelope_id or None)
     refuse_envelope(plan, address, failure, call_id=call_id)
+
+
+def pass_over(tx: Tx, plan: Plan, room: Room, at: Arrival) -> None:
+    """A message that asks for nothing, behind one that could not be stored at first."""
+    is_taken(tx, plan, room, at)
+
+
+def take_app_message(tx: Tx, plan: Plan, room: Room, at: Arrival, envelope: RuntimeEnvelope) -> None:
+    """A checked envelope goes to its app's inbox; a critical one that the app does not get is answered."""
+    if is_taken(tx, plan, room, at) or is_repeated(tx, room, at):
+        return
+    app_scope = envelope.scope.app_scope
+    installed = load_shelf(tx, room).installed.get(app_scope)
+    payload = envelope.payload if isinstance(envelope.payload, dict) else {"value": envelope.payload}
+    message = InboxMessage(app_scope, at.conversation_id, envelope.id, str(envelope.type), payload)
+    decided = room.inbox.receive_in(tx, message, receiver_of(installed)) if room.inbox is not None else None
+    plan.audit(
+        "app_message_refused" if isinstance(decided, MessageRefused) else "app_message_kept",
+        actor=at.agent,
+        conversation_id=at.conversation_id,
+        app_scope=app_scope,
+        code=str(decided.code) if isinstance(decided, MessageRefused) else None,
+        detail={"envelope_id": envelope.id, "type": str(envelope.type)},
+    )
+    if isinstance(decided, MessageRefused) and message.critical:
+        address = Address(at.agent, at.conversation_id, app_scope, at.message_id, at.envelope_id)
+        refuse_envelope(plan, address, Failure(decided.code), call_id=None)
+
+
+def receiver_of(installed: InstalledApp | None) -> Receiver | None:
+    """What the inbox has to know of an app."""
+    if installed is None:
+        return None
+    code = ErrorCode.TOOL_NOT_VISIBLE if installed.enabled else ErrorCode.APP_DISABLED
+    types = tuple(subscription.type for subscription in installed.manifest.agent_subscriptions)
+    return Receiver(installed.startable, code, types)
+
+
+def answer_for_gone_app(tx: Tx, plan: Plan, room: Room, refused: MessageRefused) -> None:
+    """A critical message that its app will never acknowledge is answered, never silently dropped."""
+    message = refused.message
+    agent = outbox.sender_of_envelope(tx, room.runtime_id, message.conversation_id, message.message_id)
+    if agent is not None:
+        address = Address(agent, message.conversation_id, message.app_scope, None, message.message_id)
+        refuse_envelope(plan, address, Failure(refused.code), call_id=message.call_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lineloop.device.commit.loading import load_route, load_shelf, load_whole_session
-from lineloop.device.commit.receive import publish
+from lineloop.device.commit.receive import answer_for_gone_app, publish
 from lineloop.device.commit.room import Room
 from lineloop.device.containers.port import InstalledApp, RegistryChanged
 from lineloop.device.decide.facts import CallChanged, PublishInventory
@@ -47,6 +47,9 @@ def registry_changed(tx: Tx, plan: Plan, room: Room, change: RegistryChanged) ->
         for call in calls.live_of_app(tx, room.runtime_id, change.app_scope, ENDED_AT_ONCE):
             if call.ref not in ended and call.operation_id is None:
                 plan.fail(call, Failure(code))
+    for refused in change.refused:
+        answer_for_gone_app(tx, plan, room, refused)
+    plan.audit(f"app_{change.change}", app_scope=change.app_scope)
     new_generation(tx, room, change.apps)
     tell_recent_agents(tx, plan, room)
 

@@ -15,8 +15,9 @@ from functools import partial
 from typing import TypeVar
 
 from lineloop.device.commit.catalogue import Catalogue
+from lineloop.device.commit_inbox import AppInbox
 from lineloop.device.decide.envelopes import Moment
-from lineloop.device.decide.facts import ActivationEnded, CallChanged, Effect, OperationStarted
+from lineloop.device.decide.facts import ActivationEnded, CallAccepted, CallChanged, Effect, OperationStarted
 from lineloop.device.decide.plan import Plan
 from lineloop.device.decide.schemas import Schemas
 from lineloop.device.decide.state import Limits, Operation
@@ -30,6 +31,7 @@ T = TypeVar("T")
 
 Decide = Callable[[Tx, Plan], T]
 
+SITE_ACCEPT = "device.accept"
 SITE_RESULT = "device.result"
 SITE_OPERATION_START = "device.operation_start"
 SITE_ACTIVATION = "device.activation"
@@ -61,6 +63,7 @@ class Room:
         person: Actor | None,
         limits: Limits,
         on_effects: Callable[[list[Effect]], None],
+        inbox: AppInbox | None = None,
     ) -> None:
         self.foundation = foundation
         self.runtime_id = foundation.runtime_id
@@ -68,6 +71,7 @@ class Room:
         self.catalogue = catalogue
         self.person = person
         self.limits = limits
+        self.inbox = inbox
         self.schemas = Schemas()
         self.stopwatch: dict[str, float] = {}
         self.refused: Counter[str] = Counter()
@@ -132,7 +136,9 @@ def _sites_of(plan: Plan) -> list[str]:
     """Fault sites that a decision reaches by what it decided, whatever event led to it."""
     sites: list[str] = []
     for fact in plan.facts:
-        if isinstance(fact, CallChanged) and fact.call.ended:
+        if isinstance(fact, CallAccepted):
+            sites.append(SITE_ACCEPT)
+        elif isinstance(fact, CallChanged) and fact.call.ended:
             sites.append(SITE_RESULT)
         elif isinstance(fact, OperationStarted):
             sites.append(SITE_OPERATION_START)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from lineloop.device.commit.calls import move_on
 from lineloop.device.commit.loading import load_route, load_session, load_shelf, load_whole_session
 from lineloop.device.commit.room import Room
+from lineloop.device.containers.port import SessionContext
 from lineloop.device.decide.activation import fail_activation, make_ready
-from lineloop.device.decide.focus import Confirmation, change_instance, confirm, refuse_confirmation
+from lineloop.device.decide.focus import (
+    Confirmation,
+    change_instance,
+    confirm,
+    is_shown,
+    refuse_confirmation,
+    show,
+)
 from lineloop.device.decide.plan import Plan
-from lineloop.device.decide.state import Instance, Session
+from lineloop.device.decide.state import Session
 from lineloop.device.decide.withdrawal import decide_crash
 from lineloop.device.store import records, sessions
 from lineloop.kit.database import Tx
@@ -84,26 +90,23 @@ def instance_stopped(tx: Tx, plan: Plan, instance_id: str) -> None:
         change_instance(plan, instance, "stopped")
 
 
-def session_crashed(tx: Tx, plan: Plan, room: Room, instance_id: str, reason: str) -> None:
-    """A container has ended without being asked to."""
-    instance = sessions.instance_by_id(tx, instance_id)
-    if instance is None:
+def session_crashed(tx: Tx, plan: Plan, room: Room, gone: SessionContext, reason: str) -> None:
+    """A container has ended without being asked to. A later start of the same sub-session is not meant."""
+    session = load_whole_session(tx, room, gone.conversation_id, gone.app_scope)
+    if session.instance is None or session.app_session_id != gone.app_session_id or session.starting:
         return
-    session = load_whole_session(tx, room, instance.conversation_id, instance.app_scope)
-    if session.instance is None or session.instance.instance_id != instance_id or session.starting:
+    if gone.instance_id is not None and session.instance.instance_id != gone.instance_id:
         return
-    app = load_shelf(tx, room).apps.get(instance.app_scope)
+    app = load_shelf(tx, room).apps.get(gone.app_scope)
     if app is not None:
         decide_crash(plan, session, load_route(tx, room, app, session), reason)
 
 
-def restored(tx: Tx, plan: Plan, room: Room, instance_id: str) -> Instance | None:
-    """What lies on top of a stack now is to be shown again, as a new showing."""
+def restore(tx: Tx, plan: Plan, room: Room, instance_id: str) -> None:
+    """What lies on top of a stack again is to be shown, as a new showing."""
     instance = sessions.instance_by_id(tx, instance_id)
     if instance is None:
-        return None
+        return
     session = load_session(tx, room, instance.conversation_id, instance.app_scope)
-    if session.instance is None or session.instance.instance_id != instance_id:
-        return None
-    from_now = replace(session.instance, generation=session.instance.generation + 1)
-    return change_instance(plan, from_now, from_now.state)
+    if session.instance is not None and session.instance.instance_id == instance_id and is_shown(session):
+        show(plan, session)

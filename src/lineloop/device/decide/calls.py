@@ -158,7 +158,8 @@ def refuse_envelope(
     )
     if call_id is None:
         del envelope["correlation"]["call_id"]
-    plan.speak(address.conversation_id, compose_message(address, f"rejected/{address.reply_to_id}", envelope))
+    key = f"rejected/{address.reply_to_id or envelope['id']}"
+    plan.speak(address.conversation_id, compose_message(address, key, envelope))
     plan.audit(
         "envelope_refused",
         actor=address.agent,
@@ -310,7 +311,7 @@ def _without(
 def end_stranded_call(
     plan: Plan, call: Call, activation: Activation | None, tool: ToolDescriptor | None, schemas: Schemas
 ) -> Call:
-    """Ends a call whose app has gone: with the handler's failure, or as not begun for the start's own reason."""
+    """Ends a call whose app has gone: as the handler's failure, or as not begun for the start's reason."""
     if call.state in ("dispatched", "operating"):
         return plan.fail(call, Failure(ErrorCode.HANDLER_FAILED, "closed"))
     state = activation.state if activation is not None else "ready"

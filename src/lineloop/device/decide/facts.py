@@ -226,6 +226,14 @@ class CancelHandler:
 
 
 @dataclass(frozen=True, slots=True)
+class CursorMoved:
+    """The server may forget what was delivered up to here."""
+
+    conversation_id: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
 class SendSoon:
     """An outbox entry for the sender. `urgent` = do not wait for company."""
 
@@ -286,6 +294,7 @@ Effect = (
     | PumpSession
     | EndStranded
     | CancelHandler
+    | CursorMoved
     | SendSoon
     | ArmDeadline
     | AskConsent

@@ -95,7 +95,14 @@ _DISPATCHED = f"""
 """
 _DEADLINES = f"""
   SELECT id, deadline_at, timeout_ms FROM calls
-  WHERE runtime_id = :runtime_id AND {_LIVE} AND deadline_at IS NOT NULL
+  WHERE runtime_id = :runtime_id AND {_LIVE} AND deadline_at <= :before
+"""
+# Sessions that are ready and still have calls waiting for that.
+_READY_TO_PUMP = f"""
+  SELECT DISTINCT c.conversation_id, c.app_scope
+  FROM calls AS c JOIN activations AS a ON a.activation_id = c.activation_id
+  WHERE c.runtime_id = :runtime_id AND c.{_LIVE} AND a.state = 'ready'
+    AND c.state IN ('accepted', 'waiting_activation')
 """
 _AWAITING_CONSENT = f"""
   SELECT {_COLUMNS} FROM calls
@@ -218,8 +225,15 @@ class Due:
     span_ms: int
 
 
-def deadlines(tx: Tx, runtime_id: str) -> list[Due]:
-    return [Due("call", *tuple(row)) for row in tx.all(_DEADLINES, {"runtime_id": runtime_id})]
+def deadlines(tx: Tx, runtime_id: str, before: int) -> list[Due]:
+    """Deadlines of live calls that pass before a time (UTC ms)."""
+    rows = tx.all(_DEADLINES, {"runtime_id": runtime_id, "before": before})
+    return [Due("call", *tuple(row)) for row in rows]
+
+
+def ready_to_pump(tx: Tx, runtime_id: str) -> list[tuple[str, str]]:
+    """(conversation, app) of ready sessions with calls that may move on."""
+    return [(row[0], row[1]) for row in tx.all(_READY_TO_PUMP, {"runtime_id": runtime_id})]
 
 
 def receipts(tx: Tx, ref: str) -> list[dict[str, Any]]:

@@ -108,3 +108,13 @@ def see_envelope(
 ) -> bool:
     """Whether this envelope is seen for the first time."""
     return tx.run(_SEE, (runtime_id, agent, conversation_id, envelope_id, now)) > 0
+
+
+def sender_of_envelope(tx: Tx, runtime_id: str, conversation_id: str, envelope_id: str) -> str | None:
+    """The agent that an envelope came from."""
+    row = tx.one(
+        "SELECT agent FROM envelopes_seen WHERE runtime_id = :runtime_id"
+        " AND conversation_id = :conversation_id AND envelope_id = :envelope_id",
+        {"runtime_id": runtime_id, "conversation_id": conversation_id, "envelope_id": envelope_id},
+    )
+    return row[0] if row is not None else None

@@ -1,0 +1,53 @@
+"""Third entry: what the shell, a window or the system reports. Identity is the host session.
+
+Builds `HostIntent` and `Confirmation`, and nobody else does. The Runtime decides what a report means.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from lineloop.device.commit import calls, intents, sessions
+from lineloop.device.commit.room import Room
+from lineloop.device.decide.focus import Confirmation
+from lineloop.device.decide.intents import HostIntent, IntentKind
+
+SOURCE = "host_intent"
+
+
+class HostIntentEntry:
+    """Takes the reports of hosts; implements host.port.HostReports. Each returns after its commit."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+
+    async def session_opened(self, host_session_id: str) -> None:
+        """This host session shows the person's display from now on; an earlier one loses its say."""
+        job = partial(intents.take_lease, room=self._room, host_session_id=host_session_id)
+        await self._room.submit(SOURCE, job, "device.intent")
+
+    async def foreground_confirmed(
+        self, host_session_id: str, instance_id: str, activation_id: str, generation: int
+    ) -> bool:
+        """The person sees this showing of this instance now. False when it was not what was asked for."""
+        confirmation = Confirmation(host_session_id, instance_id, activation_id, generation)
+        job = partial(sessions.foreground_confirmed, room=self._room, confirmation=confirmation)
+        return await self._room.submit(SOURCE, job, sessions.SITE_FOREGROUND)
+
+    async def reported(
+        self,
+        host_session_id: str,
+        kind: IntentKind,
+        conversation_id: str,
+        instance_id: str | None = None,
+    ) -> None:
+        """The person left, chose or closed something, or the display's condition changed."""
+        intent = HostIntent(host_session_id, kind, conversation_id, instance_id)
+        await self._room.submit(
+            SOURCE, partial(intents.take_intent, room=self._room, intent=intent), "device.intent"
+        )
+
+    async def consent_answered(self, call_ref: str, *, allowed: bool) -> None:
+        """The person agreed to a risky call or refused it. A late answer changes nothing."""
+        job = partial(calls.answer_consent, room=self._room, ref=call_ref, allowed=allowed)
+        await self._room.submit(SOURCE, job, "device.consent")

@@ -1,0 +1,1 @@
+"""Carries out what has been committed. Every reconciler can rebuild its work from facts."""

@@ -1,0 +1,34 @@
+"""Settings of a device Runtime. Who fills them from files and environment is the composition's affair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lineloop.device.apps import Packaged
+from lineloop.device.decide.state import Limits
+from lineloop.protocol.actors import Actor
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSettings:
+    """`device_key` names the device (`runtime/<device_key>`); `data_dir` holds its file `device.sqlite3`.
+
+    `person` is whom records are for. `receipt_hold_seconds`: how long the first receipt of a call that is
+    with its handler may wait for the result, to travel in one frame with it; a result never waits. `packaged`
+    are the apps that come along; None = those of this installation.
+    """
+
+    data_dir: Path
+    device_key: str
+    person: Actor | None = field(default_factory=lambda: Actor("user", "local"))
+    limits: Limits = field(default_factory=Limits)
+    receipt_hold_seconds: float = 0.005
+    lazy_write_seconds: float = 0.5
+    sweep_seconds: float = 5.0
+    offline_after_seconds: float = 3.0
+    packaged: Packaged | None = None
+
+    @property
+    def database_path(self) -> Path:
+        return self.data_dir / "device.sqlite3"

@@ -1,0 +1,129 @@
+"""Reads the audit as stories: for a call, who asked, what was told and how it ended; else single lines.
+
+Decides nothing; source kinds are never mixed (design: runtime 3.12).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from lineloop.device.decide.envelopes import wire_time
+from lineloop.device.store import calls, records, sessions
+from lineloop.kit import json
+from lineloop.kit.database import Tx
+
+MAX_LINES = 10_000
+
+
+def read_stories(
+    tx: Tx,
+    runtime_id: str,
+    *,
+    call_id: str | None = None,
+    app_scope: str | None = None,
+    conversation_id: str | None = None,
+) -> list[dict[str, Any]]:
+    """Everything the audit knows that matches what is given, in the order of its first line.
+
+    A call: source, agent, conversation_id, call_id, tool, inventory_revision, state, receipts, result or error,
+    events. Any other line: source, event and what it is about. Times are RFC 3339.
+    """
+    lines = records.audit_lines(
+        tx,
+        runtime_id,
+        call_id=call_id,
+        app_scope=app_scope,
+        conversation_id=conversation_id,
+        limit=MAX_LINES,
+    )
+    stories: dict[str, dict[str, Any]] = {}
+    for number, line in enumerate(lines):
+        event = {name: value for name, value in line.items() if value is not None and name != "call_ref"}
+        event["at"] = wire_time(line["at"])
+        ref = line["call_ref"]
+        if ref is None:
+            stories[f"line {number}"] = event
+        elif ref in stories:
+            stories[ref]["events"].append(event)
+        else:
+            stories[ref] = {**_story(tx, ref), "events": [event]}
+    return list(stories.values())
+
+
+def _story(tx: Tx, ref: str) -> dict[str, Any]:
+    call = calls.by_ref(tx, ref)
+    if call is None:
+        return {"source": "agent_tool"}
+    story: dict[str, Any] = {
+        "source": "agent_tool",
+        "agent": call.agent,
+        "conversation_id": call.conversation_id,
+        "call_id": call.call_id,
+        "app_scope": call.key.app_scope,
+        "method": call.key.method,
+        "contract_version": call.key.contract_version,
+        "params": json.loads(call.params),
+        "inventory_revision": call.inventory_revision,
+        "state": call.state,
+        "accepted_at": wire_time(call.accepted_at),
+        "receipts": [
+            {
+                name: wire_time(value) if name == "created_at" else value
+                for name, value in receipt.items()
+                if value is not None
+            }
+            for receipt in calls.receipts(tx, ref)
+        ],
+    }
+    if call.operation_id is not None:
+        operation = sessions.operation_by_id(tx, call.operation_id)
+        if operation is not None:
+            story["operation"] = {"state": operation.state, "ends_at": wire_time(operation.ends_at)}
+    if call.outcome is not None and call.ended_at is not None:
+        outcome = json.loads(call.outcome)
+        story["ended_at"] = wire_time(call.ended_at)
+        story |= {"error": outcome} if call.error_code is not None else outcome
+    return story
+
+
+def read_stories_of_file(path: Path, runtime_id: str | None = None, **wanted: str | None) -> list[dict[str, Any]]:
+    """As read_stories, from a device's database file, also while no Runtime runs.
+
+    Without `runtime_id` the file's only device is meant. Raises sqlite3.Error, FileNotFoundError.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        connection.row_factory = sqlite3.Row
+        tx = Tx(connection)
+        if runtime_id is None:
+            row = tx.one("SELECT runtime_id FROM device_state")
+            runtime_id = row[0] if row is not None else ""
+        return read_stories(
+            tx,
+            runtime_id or "",
+            call_id=wanted.get("call_id"),
+            app_scope=wanted.get("app_scope"),
+            conversation_id=wanted.get("conversation_id"),
+        )
+
+
+def read_surface(tx: Tx, instance_id: str) -> dict[str, Any] | None:
+    """What the surface of an instance shows: its state and the operation's times; None for no such instance."""
+    instance = sessions.instance_by_id(tx, instance_id)
+    if instance is None:
+        return None
+    operation = sessions.operation_of_instance(tx, instance_id)
+    view: dict[str, Any] = {"state": instance.state, "app_scope": instance.app_scope, "operation": None}
+    if operation is not None:
+        view["operation"] = {
+            "state": operation.state,
+            "started_at": wire_time(operation.started_at),
+            "ends_at": wire_time(operation.ends_at),
+            "duration_ms": operation.duration_ms,
+            "elapsed_ms": operation.elapsed_ms,
+        }
+    return view

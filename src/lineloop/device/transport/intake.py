@@ -1,0 +1,158 @@
+"""Takes what the server delivers, message by message, each with its cursor in one commit.
+
+Decides the order: the messages of a conversation are taken in the order of delivery, and none is passed over
+because storing the one before it failed. What a message asks for is read by the agents' entry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from functools import partial
+
+import structlog
+
+from lineloop.client.link import LinkParticipant
+from lineloop.device.commit import receive, registry
+from lineloop.device.commit.receive import Arrival
+from lineloop.device.commit.room import Decide, Room
+from lineloop.device.decide.calls import Invoke
+from lineloop.device.entries.agent_tool import (
+    SOURCE,
+    AppMessage,
+    CancelRequest,
+    InventoryRequest,
+    Refused,
+    envelope_id,
+    read_request,
+)
+from lineloop.device.reconcile.insist import insist
+from lineloop.device.reconcile.outbox import OutboxSender
+from lineloop.kit.tasks import Tasks
+from lineloop.protocol.messages import Message
+
+SITE = "device.receive"
+SITE_INVENTORY = "device.inventory"
+RETRY_SECONDS = 0.2
+
+_log = structlog.get_logger(__name__)
+
+
+class Intake:
+    """What comes over the link of one device."""
+
+    def __init__(self, room: Room, tasks: Tasks, sender: OutboxSender) -> None:
+        self._room = room
+        self._tasks = tasks
+        self._sender = sender
+        self._previous: dict[str, int] = {}
+        self._failed: dict[str, deque[Decide[None]]] = {}
+
+    def connected(self) -> None:
+        """A new connection delivers anew from what the server knows to be committed."""
+        self._previous.clear()
+
+    def take(self, messages: list[Message]) -> None:
+        """Queues each message now, so that those of one push share a commit."""
+        for message in messages:
+            if message.offset is None:
+                continue
+            conversation_id = message.conversation_id
+            previous = self._previous.get(conversation_id, 0)
+            if message.offset <= previous:
+                continue
+            self._previous[conversation_id] = message.offset
+            at = Arrival(
+                conversation_id=conversation_id,
+                offset=message.offset,
+                previous=previous,
+                message_id=message.id,
+                envelope_id=envelope_id(message),
+                agent=str(message.speaker),
+            )
+            decide = self._read(message, at)
+            if decide is None:
+                self._pass_over(at)
+            else:
+                self._submit(conversation_id, decide)
+
+    def _read(self, message: Message, at: Arrival) -> Decide[None] | None:
+        """The decision that a message asks for; None for what is not meant for the device."""
+        room = self._room
+        match read_request(message, room.device, room.refused):
+            case None:
+                return None
+            case Invoke() as invoke:
+                return partial(receive.take_invoke, room=room, at=at, invoke=invoke)
+            case CancelRequest(app_scope, call_id):
+                return partial(receive.take_cancel, room=room, at=at, app_scope=app_scope, call_id=call_id)
+            case InventoryRequest():
+                return partial(receive.take_question, room=room, at=at)
+            case AppMessage(envelope):
+                return partial(receive.take_app_message, room=room, at=at, envelope=envelope)
+            case Refused(failure, app_scope, call_id):
+                return partial(
+                    receive.take_refused,
+                    room=room,
+                    at=at,
+                    failure=failure,
+                    app_scope=app_scope,
+                    call_id=call_id,
+                )
+
+    def _pass_over(self, at: Arrival) -> None:
+        """Nothing to store but the cursor, which may wait for company."""
+        if at.conversation_id in self._failed:
+            self._submit(at.conversation_id, partial(receive.pass_over, room=self._room, at=at))
+            return
+        self._room.pending.cursors[at.conversation_id] = at.offset
+        self._sender.note_position(at.conversation_id, at.offset)
+
+    def _submit(self, conversation_id: str, decide: Decide[None]) -> None:
+        waiting = self._failed.get(conversation_id)
+        if waiting is not None:
+            waiting.append(decide)
+            return
+        future = self._room.submit(SOURCE, decide, SITE)
+        future.add_done_callback(partial(self._taken, conversation_id, decide))
+
+    def _taken(self, conversation_id: str, decide: Decide[None], done: asyncio.Future[None]) -> None:
+        if done.cancelled() or done.exception() is None:
+            return
+        _log.warning("message_not_taken", conversation_id=conversation_id, error=repr(done.exception()))
+        waiting = self._failed.get(conversation_id)
+        if waiting is not None:
+            waiting.append(decide)
+            return
+        self._failed[conversation_id] = deque([decide])
+        self._tasks.spawn(self._take_again(conversation_id), name="take again")
+
+    async def _take_again(self, conversation_id: str) -> None:
+        """Takes what failed, and everything that came after it, one by one in order."""
+        room = self._room
+        await room.foundation.clock.sleep(RETRY_SECONDS)
+        waiting = self._failed[conversation_id]
+        while waiting:
+            again = partial(room.submit, SOURCE, waiting[0], SITE)
+            await insist(room.foundation.clock, "message", again)
+            waiting.popleft()
+        del self._failed[conversation_id]
+
+    def greet(self, participants: list[LinkParticipant]) -> None:
+        """Operators that have become active are told their inventory, unless they know it."""
+        for participant in participants:
+            if participant.actor.operator_key is not None:
+                self.publish(str(participant.actor), participant.conversation_id)
+
+    def publish(self, agent: str, conversation_id: str) -> None:
+        """Tells one agent what it sees in a conversation, if that is new to it."""
+        room = self._room
+        decide = partial(registry.publish_inventory, room=room, agent=agent, conversation_id=conversation_id)
+        self._tasks.spawn(
+            insist(
+                room.foundation.clock,
+                "inventory",
+                lambda: room.submit("runtime", decide, SITE_INVENTORY),
+            ),
+            name="publish inventory",
+        )
