@@ -18,7 +18,7 @@ from lineloop.settings import Settings
 
 __all__ = ["AuditQuery", "show_audit"]
 
-DATABASE = Path("device/device.db")
+DATABASE = Path("device/device.sqlite3")
 SHOWN = ("source", "event", "actor", "app_scope", "inventory_revision", "code")
 
 

@@ -31,6 +31,15 @@ class Credentials:
         """The name of this device, `runtime/<key>`."""
         return self._text("device_key", lambda: self._ids.make("device"))
 
+    @property
+    def known_device_key(self) -> str | None:
+        """The device that this data directory serves, once there is one."""
+        key = self._kept.get("device_key")
+        return key if isinstance(key, str) and key else None
+
+    def keep_device_key(self, key: str) -> None:
+        self._keep("device_key", key)
+
     def _text(self, name: str, make: Callable[[], str]) -> str:
         value = self._kept.get(name)
         if not isinstance(value, str) or not value:

@@ -25,7 +25,7 @@ from lineloop.settings import Settings
 OLDEST_PYTHON = (3, 11)
 OLDEST_SQLITE = (3, 37, 0)
 ENOUGH_BYTES = 200 * 1024 * 1024
-DATABASES = ("server/server.db", "device/device.db")
+DATABASES = ("server/server.sqlite3", "device/device.sqlite3")
 MOMENTS = {
     "before_commit": "just before its commit",
     "after_commit": "just after its commit",

@@ -55,7 +55,8 @@ async def admin_transport(settings: Settings) -> AsyncGenerator[Transport]:
             await transport.close()
         return
     from lineloop.cli.lifetime import Stop
-    from lineloop.cli.serve import Surroundings, admin_of, started_server
+    from lineloop.cli.serve import admin_of, started_server
+    from lineloop.cli.surroundings import Surroundings
 
     around = Surroundings.of(settings)
     async with started_server(around, Stop()) as server:

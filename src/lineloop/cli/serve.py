@@ -9,43 +9,20 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from lineloop.cli.credentials import Credentials
 from lineloop.cli.failures import CommandFailed, Exit
-from lineloop.cli.lifetime import Stop, live, planned_faults
+from lineloop.cli.lifetime import Stop, live
 from lineloop.cli.running import Ready
+from lineloop.cli.surroundings import Surroundings
 from lineloop.client.in_process import InProcessTransport
-from lineloop.kit.clock import Clock, SystemClock
 from lineloop.kit.datadir import DataDir
-from lineloop.kit.faults import Faults
-from lineloop.kit.ids import Ids
 from lineloop.server.app import Server
 from lineloop.server.settings import ServerSettings
 from lineloop.settings import Settings
 
 SQLITE = "sqlite:///"
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What every part of one process shares."""
-
-    data_dir: Path
-    clock: Clock
-    ids: Ids
-    faults: Faults
-    credentials: Credentials
-
-    @classmethod
-    def of(cls, settings: Settings) -> Surroundings:
-        """Raises CommandFailed for an unknown fault."""
-        clock = SystemClock()
-        ids = Ids(clock)
-        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        credentials = Credentials(settings.data_dir, ids)
-        return cls(settings.data_dir, clock, ids, planned_faults(settings), credentials)
+DRAIN_SECONDS = 2.0
 
 
 @asynccontextmanager
@@ -56,7 +33,7 @@ async def started_server(
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(DataDir(around.data_dir / "server"))
         settings = ServerSettings(
-            database=database or folder / "server.db", admin_token=around.credentials.admin_token
+            database=database or folder / "server.sqlite3", admin_token=around.credentials.admin_token
         )
         server = Server(
             settings,
@@ -89,7 +66,10 @@ def run_serve(
 
         around = Surroundings.of(settings)
         listener = bind(port, settings.data_dir, "server")
-        async with started_server(around, stop, path) as server, served(server.asgi, listener):
+        async with AsyncExitStack() as stack:
+            server = await stack.enter_async_context(started_server(around, stop, path))
+            await stack.enter_async_context(served(server.asgi, listener))
+            stack.push_async_callback(server.drain, DRAIN_SECONDS)
             yield Ready(
                 server_url=url_of(listener),
                 shell_url=None,
@@ -98,7 +78,6 @@ def run_serve(
                 device_key=None,
                 pid=os.getpid(),
             )
-            await server.drain()
 
     return live(settings, part, announce_in=settings.data_dir, ready_file=ready_file)
 

@@ -48,7 +48,7 @@ class ChatSession:
         self._outbox: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
         self._trouble = ""
         self._typed_bytes = codecs.getincrementaldecoder("utf-8")("replace")
-        self._backoff = Backoff(first_seconds=0.3, factor=2.0, limit_seconds=5.0, jitter=0.2)
+        self._backoff = Backoff(first_seconds=0.3, factor=2.0, limit_seconds=2.0, jitter=0.2)
 
     async def run(self) -> None:
         """Until the person leaves. Raises LoopError when the conversation cannot be read at all."""

@@ -19,7 +19,9 @@ NAME = "Terminal"
 
 
 class Event(NamedTuple):
-    """One stream event: a whole message, or a patch to a known one. `id` resumes the stream after it."""
+    """One stream event: a whole message, or a patch to a known one. `id` resumes after it; all empty =
+    connected.
+    """
 
     id: str | None
     message: Message | None = None
@@ -70,6 +72,7 @@ class ChatWire:
         """Events from `after` on. Raises ConnectionLost when the stream breaks or ends."""
         path = f"/v1/conversations/{self.root_id}/stream"
         async with self._transport.events(path, last_event_id=after) as stream:
+            yield Event(None)  # connected, even when there is nothing to tell
             async for event in stream:
                 data = loads(event.data) if event.data else {}
                 match event.event:

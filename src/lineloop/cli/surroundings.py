@@ -1,0 +1,36 @@
+"""What every part of one process shares: data directory, time, ids, planned faults, credentials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from lineloop.cli.credentials import Credentials
+from lineloop.cli.lifetime import planned_faults
+from lineloop.kit.clock import Clock, SystemClock
+from lineloop.kit.faults import Faults
+from lineloop.kit.filesystem import refuse_network_filesystem
+from lineloop.kit.ids import Ids
+from lineloop.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    data_dir: Path
+    clock: Clock
+    ids: Ids
+    faults: Faults
+    credentials: Credentials
+
+    @classmethod
+    def of(cls, settings: Settings) -> Surroundings:
+        """Makes the data directory when it is missing. Raises CommandFailed for an unknown fault,
+        NetworkFilesystem.
+        """
+        clock = SystemClock()
+        ids = Ids(clock)
+        refuse_network_filesystem(settings.data_dir)
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return cls(
+            settings.data_dir, clock, ids, planned_faults(settings), Credentials(settings.data_dir, ids)
+        )

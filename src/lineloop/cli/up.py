@@ -1,0 +1,170 @@
+"""`lineloop up`: server, assistant and device Runtime in one process. The composition root of the embedded
+system.
+
+Decides which parts there are, in which order they start and stop, and how they reach each other: the
+assistant and the device use the same verbs and the same link as programs elsewhere, only without a socket.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lineloop.cli.failures import CommandFailed, Exit
+from lineloop.cli.lifetime import Stop, live
+from lineloop.cli.running import Ready, find_running
+from lineloop.settings import DEMO_MODEL, Settings, child_environment
+
+HEADLESS, WEB = "headless", "web"
+LOG = "lineloop.log"
+START_SECONDS = 60.0
+STOP_SECONDS = 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    data_dir: Path
+    server_port: int | None
+    shell_port: int | None
+    host: str
+    open_browser: bool
+    ready_file: Path | None
+
+
+def run_up(settings: Settings, options: UpOptions) -> int:
+    """Until a signal. Raises CommandFailed when it cannot start."""
+    check_host(options.host)
+    check_model(settings.model)
+
+    @asynccontextmanager
+    async def part(stop: Stop) -> AsyncGenerator[Ready]:
+        from lineloop.cli.device import PERSON, DeviceParts, running_device
+        from lineloop.cli.listening import bind, served, url_of
+        from lineloop.cli.serve import DRAIN_SECONDS, started_server
+        from lineloop.cli.surroundings import Surroundings
+        from lineloop.client.in_process import InProcessTransport
+        from lineloop.client.loop import Loop
+        from lineloop.operators.assistant import assistant
+        from lineloop.operators.worker import OperatorWorker
+        from lineloop.protocol.actors import RUNTIME, Actor
+
+        around = Surroundings.of(settings)
+        listener = bind(options.server_port, settings.data_dir, "server")
+
+        def inside(actor: Actor) -> InProcessTransport:
+            return InProcessTransport(server.asgi, server.open_link, server.local_token(actor))
+
+        async with AsyncExitStack() as stack:
+            server = await stack.enter_async_context(started_server(around, stop))
+            await stack.enter_async_context(served(server.asgi, listener))
+            stack.push_async_callback(server.drain, DRAIN_SECONDS)
+            helper = assistant()
+            loop = Loop(inside(helper.actor), clock=around.clock, faults=around.faults)
+            await stack.enter_async_context(loop)
+            await stack.enter_async_context(OperatorWorker(helper, loop))
+            device = Actor(RUNTIME, around.credentials.device_key)
+            parts = DeviceParts(around, device, inside(device), inside(PERSON))
+            await stack.enter_async_context(running_device(parts, stop))
+            yield Ready(
+                server_url=url_of(listener),
+                shell_url=None,
+                shell_code=None,
+                admin_token=around.credentials.admin_token,
+                device_key=device.key,
+                pid=os.getpid(),
+            )
+
+    return live(settings, part, announce_in=settings.data_dir, ready_file=options.ready_file)
+
+
+def check_host(host: str) -> None:
+    """Raises CommandFailed (2) for a host that is not built."""
+    if host == WEB:
+        raise CommandFailed("the web host is not built yet; use --host headless", Exit.USAGE)
+    if host != HEADLESS:
+        raise CommandFailed(f"no host {host!r}; there are headless and web", Exit.USAGE)
+
+
+def check_model(model: str) -> None:
+    """Raises CommandFailed (2) for a model that this version cannot drive."""
+    if model != DEMO_MODEL:
+        raise CommandFailed(
+            f"model {model!r} cannot be driven yet; LINELOOP_MODEL may be {DEMO_MODEL}", Exit.USAGE
+        )
+
+
+def up_with_chat(settings: Settings, options: UpOptions) -> int:
+    """Starts the system as a process of its own, talks to it in this terminal, and stops it on leaving.
+
+    A system that already runs on the data directory is talked to and left running.
+    """
+    import asyncio
+
+    from lineloop.cli.chat.command import ChatOptions, run_chat
+
+    check_host(options.host)
+    started = None if find_running(settings.data_dir) else _start(settings, options)
+    try:
+        asyncio.run(run_chat(settings, ChatOptions(None, None, "operator/assistant", False, False)))
+    finally:
+        if started:
+            _end(started)
+    return Exit.DONE
+
+
+def _start(settings: Settings, options: UpOptions) -> subprocess.Popen[bytes]:
+    """The system in a session of its own, so that Ctrl-C reaches the chat only. Raises CommandFailed."""
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    log = settings.data_dir / LOG
+    command = [sys.executable, "-m", "lineloop.cli", "up", "--data-dir", str(settings.data_dir)]
+    for name, value in (("--server-port", options.server_port), ("--ready-file", options.ready_file)):
+        command += [name, str(value)] if value is not None else []
+    print(f"starting Lineloop on {settings.data_dir} (log: {log})", file=sys.stderr)
+    with log.open("ab") as sink:
+        begun_at = sink.tell()
+        process = subprocess.Popen(  # noqa: S603 (our own program)
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            start_new_session=True,
+            env=child_environment(),
+        )
+    if _wait_until_ready(settings.data_dir, process):
+        return process
+    _end(process)
+    said = log.read_bytes()[begun_at:].decode(errors="replace").strip()
+    raise CommandFailed(f"Lineloop did not start:\n{said[-2000:]}", Exit(_known(process.returncode)))
+
+
+def _wait_until_ready(data_dir: Path, process: subprocess.Popen[bytes]) -> bool:
+    for _ in range(int(START_SECONDS / 0.05)):
+        ready = find_running(data_dir)
+        if ready and ready.pid == process.pid:
+            return True
+        try:
+            process.wait(0.05)
+        except subprocess.TimeoutExpired:
+            continue
+        return False
+    return False
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _known(code: int) -> int:
+    return code if code in set(Exit) - {Exit.DONE} else Exit.FAILED
