@@ -37,10 +37,8 @@ def take_lease(tx: Tx, resource: str, holder: str, *, now_ms: int, ttl_ms: int) 
     )
     values = {"resource": resource, "holder": holder, "expires_at": now_ms + ttl_ms}
     if row is None:
-        tx.run(
-            "INSERT INTO leases(resource, holder, token, expires_at) VALUES (:resource, :holder, 1, :expires_at)",
-            values,
-        )
+        insert = "INSERT INTO leases(resource, holder, token, expires_at) "
+        tx.run(f"{insert} VALUES (:resource, :holder, 1, :expires_at)", values)
         return 1
     if row["holder"] != holder and row["expires_at"] > now_ms:
         return None

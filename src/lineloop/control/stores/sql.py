@@ -287,7 +287,7 @@ def _events(
     for key, lines in by_key.items():
         present = tables.load(tx, key) if lines[-1].deleted is None else None
         events.extend(_told(lines, present, labels))
-    # Whoever stops in between continues from the version of the last event; nothing earlier may come after it.
+    # Whoever stops in between continues from the version of the last event; nothing older may follow.
     events.sort(key=lambda event: int(version_of(event.resource)))
     return events, newest
 
