@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -30,11 +31,8 @@ class Machine(Generic[S, E]):
     @property
     def states(self) -> tuple[S, ...]:
         """In order of first mention."""
-        seen = [
-            self.initial,
-            *(state for (start, _), end in self.transitions.items() for state in (start, end)),
-        ]
-        return tuple(dict.fromkeys(seen))
+        pairs = ((start, end) for (start, _), end in self.transitions.items())
+        return tuple(dict.fromkeys([self.initial, *chain.from_iterable(pairs)]))
 
     @property
     def events(self) -> tuple[E, ...]:
@@ -74,7 +72,7 @@ def _table(rows: Sequence[Row[S, E]]) -> Mapping[tuple[S, E], S]:
     return MappingProxyType(table)
 
 
-# --- the device Runtime -------------------------------------------------------------------------------------
+# --- the device Runtime ---
 
 
 class RuntimeState(StrEnum):
@@ -375,7 +373,7 @@ OUTBOX: Machine[OutboxState, OutboxEvent] = Machine(
     _table([((OutboxState.PENDING,), OutboxEvent.ACKNOWLEDGE, OutboxState.SENT)]),
 )
 
-# --- the conversation server --------------------------------------------------------------------------------
+# --- the conversation server ---
 
 
 class RunPhase(StrEnum):
