@@ -66,14 +66,19 @@ def digest_of(files: dict[str, bytes]) -> str:
 
 
 def copy_app(folder: AppFolder, apps_dir: Path, operation_id: str, faults: Faults) -> Path:
-    """Writes the files beside their place, makes them durable, then renames. Equal content is there already.
+    """Writes the files beside their place, makes them durable, then renames. Equal, whole content stays.
 
     Raises OSError.
     """
     target = apps_dir / folder.candidate.location
-    if target.is_dir():
-        return target
     incoming = apps_dir / f"{_INCOMING}{operation_id}"
+    if target.is_dir():
+        if _is_whole(target, folder.candidate.digest):
+            return target
+        # What lies there is not what was installed: put it aside, the next start sweeps it away.
+        damaged = incoming.with_name(f"{incoming.name}-damaged")
+        shutil.rmtree(damaged, ignore_errors=True)
+        target.rename(damaged)
     shutil.rmtree(incoming, ignore_errors=True)
     for path, data in folder.files.items():
         _write_durably(incoming / path, data)
@@ -86,6 +91,13 @@ def copy_app(folder: AppFolder, apps_dir: Path, operation_id: str, faults: Fault
     _sync_folder(apps_dir)
     faults.reach(FaultSite.DEVICE_APPS_COPY_AFTER_RENAME)
     return target
+
+
+def _is_whole(directory: Path, digest: str) -> bool:
+    try:
+        return read_app(directory).candidate.digest == digest
+    except (LoopError, OSError):
+        return False
 
 
 def sweep(apps_dir: Path, kept: set[str]) -> None:

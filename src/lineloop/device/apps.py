@@ -159,8 +159,10 @@ class AppRegistry:
 
         Call once, before anything else. `apps` is complete when it returns.
         """
+        records = await self.records()
         folders = await asyncio.to_thread(self._read_packaged)
-        live = await self._write(partial(self._load, folders=folders))
+        broken = await asyncio.to_thread(self._find_broken, records, folders)
+        live = await self._write(partial(self._load, folders=folders, broken=broken))
         kept = {app.location for app in await self.records()}
         await asyncio.to_thread(sweep, self._apps_dir, kept)
         for operation in live:
@@ -343,11 +345,38 @@ class AppRegistry:
         )
         for kind, prefix, root in kinds:
             for directory in _app_folders(root):
-                folder = read_app(directory, f"{prefix}{directory.name}")
+                try:
+                    folder = read_app(directory, f"{prefix}{directory.name}")
+                    check_executions_of(folder)
+                except LoopError as error:
+                    _log.error("packaged_app_broken", directory=str(directory), why=error.message)
+                    continue
                 folders.append((kind, folder))
         return folders
 
-    def _load(self, tx: Tx, *, folders: list[tuple[AppKind, AppFolder]]) -> list[AppOperation]:
+    def _find_broken(
+        self, records: list[AppRecord], packaged: list[tuple[AppKind, AppFolder]]
+    ) -> frozenset[str]:
+        """Scopes of recorded apps whose files are not the ones that were installed."""
+        whole = {folder.candidate.manifest.app_scope for _, folder in packaged}
+        broken: set[str] = set()
+        for record in records:
+            if record.location.startswith((_CORE, _SHIPPED)):
+                if record.app_scope not in whole:
+                    broken.add(record.app_scope)
+                continue
+            try:
+                digest = read_app(self._directory(record.location)).candidate.digest
+            except (LoopError, OSError):
+                digest = None
+            if digest != record.digest:
+                _log.error("installed_app_broken", app_scope=record.app_scope)
+                broken.add(record.app_scope)
+        return frozenset(broken)
+
+    def _load(
+        self, tx: Tx, *, folders: list[tuple[AppKind, AppFolder]], broken: frozenset[str]
+    ) -> list[AppOperation]:
         now = self._clock.now_ms()
         for kind, folder in folders:
             scope = folder.candidate.manifest.app_scope
@@ -366,7 +395,7 @@ class AppRegistry:
                 record,
                 _parsed(record.manifest),
                 SDK_FEATURES,
-                files_there=self._directory(record.location).is_dir(),
+                files_there=record.app_scope not in broken,
             )
             if checked is not record:
                 store.save_app(tx, self._runtime_id, checked)
@@ -397,6 +426,13 @@ class AppRegistry:
             logic=directory / manifest.logic if manifest.logic else None,
             unavailable=record.unavailable,
         )
+
+
+def check_executions_of(folder: AppFolder) -> None:
+    """Raises LoopError manifest_invalid when a runtime tool does not fit its execution."""
+    if errors := check_executions(folder.candidate.manifest.tools):
+        message = f"the manifest is not valid: {errors[0]['pointer']}: {errors[0]['message']}"
+        raise LoopError(message, code=ErrorCode.MANIFEST_INVALID, errors=errors)
 
 
 def _app_folders(root: Path) -> Iterable[Path]:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from tests.unit.device_apps.apps_world import PROBE, AppsWorld, apps_world
 
+from lineloop.device.apps import Packaged
 from lineloop.device.decide.apps import AppOperation
 from lineloop.device.decide.inbox import InboxMessage, Receiver
 from lineloop.protocol.error_codes import ErrorCode
@@ -298,3 +299,34 @@ async def test_a_decision_inside_a_job_sees_the_job_s_own_state(world: AppsWorld
     found = await world.foundation.read(lambda tx: world.registry.app_in(tx, "pomodoro"))
     assert found == world.registry.apps["pomodoro"]
     assert hash(found) == hash(world.registry.apps["pomodoro"])
+
+
+@pytest.mark.requirement("D53")
+async def test_an_app_whose_files_were_changed_or_lost_is_unavailable_and_the_rest_starts(
+    tmp_path: Path,
+) -> None:
+    async with apps_world(tmp_path) as world:
+        await world.registry.load()
+        await done(world, await world.registry.install(PROBE))
+        logic = world.registry.apps["probe"].logic
+        assert logic is not None
+    logic.write_text("// something else", encoding="utf-8")
+    async with apps_world(tmp_path) as world:
+        await world.registry.load()
+        assert world.registry.apps["probe"].unavailable == "storage_corrupt"
+        assert world.registry.apps["pomodoro"].startable
+        await done(world, await world.registry.install(PROBE))
+        assert world.registry.apps["probe"].startable
+    async with apps_world(tmp_path) as world:
+        await world.registry.load()
+        assert world.registry.apps["probe"].startable
+        assert (await world.pool.ensure(world.registry.apps["probe"], await world.session())).alive
+
+
+async def test_a_packaged_app_that_cannot_be_read_does_not_stop_the_start(tmp_path: Path) -> None:
+    packaged = Packaged(Packaged.of_this_installation().core, tmp_path / "shipped")
+    (packaged.shipped / "bad").mkdir(parents=True)
+    (packaged.shipped / "bad" / "manifest.json").write_text("{", encoding="utf-8")
+    async with apps_world(tmp_path, packaged=packaged) as world:
+        await world.registry.load()
+        assert set(world.registry.apps) == {"chat", "app-registry", "settings"}

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import signal
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from tests.unit.device_apps.apps_world import PROBE, AppsWorld, apps_world, call
 
 from lineloop.device.containers.child import LogicLimits
 from lineloop.device.containers.port import Completed, ContainerFailed, Failed, Open
+from lineloop.kit.faults import Faults
 from lineloop.protocol.error_codes import ErrorCode
+from lineloop.protocol.fault_sites import FaultSite
 from lineloop.testing import until
 
 BAD = "probe.misbehave"
@@ -286,3 +289,34 @@ async def test_a_second_call_of_one_id_while_the_first_runs_is_the_callers_mista
         await container.invoke(call("probe.echo", {"text": "x"}))
     await container.cancel("call_1")
     await first
+
+
+@pytest.mark.requirement("D5")
+async def test_an_installed_app_never_runs_in_the_runtimes_own_conversation(world: AppsWorld) -> None:
+    session = await world.session(conversation_id="runtime:global")
+    with pytest.raises(ContainerFailed, match="belongs to the Runtime"):
+        await world.pool.ensure(probe_app(), session)
+
+
+async def test_a_start_that_breaks_is_a_failed_start_and_the_next_one_works(tmp_path: Path) -> None:
+    faults = Faults(list(FaultSite), f"{FaultSite.DEVICE_CONTAINER_START}:raise")
+    async with apps_world(tmp_path, faults=faults) as world:
+        session = await world.session()
+        with pytest.raises(ContainerFailed):
+            await world.pool.ensure(probe_app(), session)
+        assert (await world.pool.ensure(probe_app(), session)).alive
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no uvloop")
+def test_containers_run_on_the_faster_loop_too(tmp_path: Path) -> None:
+    import uvloop
+
+    async def run() -> object:
+        async with apps_world(tmp_path) as world:
+            container = await world.pool.ensure(probe_app(), await world.session())
+            outcome = await container.invoke(call("probe.add", {"amount": 3}))
+            os.kill(world.pool.pids["probe"], signal.SIGKILL)
+            await until(lambda: world.heard.exits == [("ses_1", "crashed")])
+            return outcome
+
+    assert uvloop.run(run()) == Completed({"total": 3, "revision": 1, "together": 1})

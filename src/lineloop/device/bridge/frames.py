@@ -307,7 +307,8 @@ def _check_bounds(kind: str, text: str, payload: dict[str, Any], request_id: str
         return
     if len(text) > MAX_FRAME_BYTES // 4 and len(text.encode()) > MAX_FRAME_BYTES:
         raise FrameRefused(f"{kind} is larger than {MAX_FRAME_BYTES} bytes", request_id=request_id)
-    if is_deeper_than(payload, MAX_DEPTH):
+    # Counting brackets is cheap, and few brackets cannot nest deeply.
+    if text.count("{") + text.count("[") > MAX_DEPTH and is_deeper_than(payload, MAX_DEPTH):
         raise FrameRefused(f"{kind} nests more than {MAX_DEPTH} levels", request_id=request_id)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import structlog
+
 from lineloop.device.containers.child import LogicLimits, LogicProcess
 from lineloop.device.containers.logic import LogicContainer, OpenBridge
 from lineloop.device.containers.port import (
@@ -20,6 +22,9 @@ from lineloop.device.containers.port import (
 )
 from lineloop.kit.faults import Faults
 from lineloop.protocol.fault_sites import FaultSite
+from lineloop.protocol.tools import GLOBAL_CONVERSATION
+
+_log = structlog.get_logger(__name__)
 
 Key = tuple[str, str]
 
@@ -87,20 +92,16 @@ class ContainerPool:
         self, key: Key, app: InstalledApp, session: SessionContext, done: asyncio.Future[LogicContainer]
     ) -> None:
         try:
-            container = await self._started(key, app, session)
-        except BaseException as error:
-            failure = (
-                error
-                if isinstance(error, ContainerFailed)
-                else ContainerFailed("app_start_failed", "the start was given up")
-            )
+            done.set_result(await self._started(key, app, session))
+        except ContainerFailed as failure:
             done.set_exception(failure)
-            done.exception()  # whoever waits gets it; nobody waiting is no fault
-            if failure is not error:
+        except BaseException as error:
+            done.set_exception(ContainerFailed("app_start_failed", "the start was given up"))
+            if not isinstance(error, Exception):
                 raise
-        else:
-            done.set_result(container)
+            _log.exception("container_start_failed", app_scope=app.app_scope)
         finally:
+            done.exception()  # whoever waits gets it; nobody waiting is no fault
             del self._starting[key]
 
     async def _started(self, key: Key, app: InstalledApp, session: SessionContext) -> LogicContainer:
@@ -108,6 +109,8 @@ class ContainerPool:
             raise ContainerFailed("no_container", "the Runtime is stopping")
         if app.logic is None:
             raise ContainerFailed("no_container", f"{app.app_scope} has no logic.js")
+        if app.kind != "core" and session.conversation_id == GLOBAL_CONVERSATION:
+            raise ContainerFailed("app_start_failed", "this conversation belongs to the Runtime")
         await self._faults.areach(FaultSite.DEVICE_CONTAINER_START)
         await self._make_room()
         process = await self._process_of(app)

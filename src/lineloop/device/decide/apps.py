@@ -131,11 +131,13 @@ def decide_install(
         raise LoopError(f"{record.app_scope} belongs to the Runtime", code=ErrorCode.SCOPE_RESERVED)
     unavailable = unavailable_code(manifest, features)
     enabled = (enable or (record is not None and record.enabled)) and unavailable is None
-    if record is not None and record.digest == candidate.digest:
+    if record is not None and record.digest == candidate.digest and record.unavailable == unavailable:
         if enabled == record.enabled:
             return RegistryDecision(record, None)
         return RegistryDecision(replace(record, enabled=enabled, enabled_at=now), "enabled")
     previous_version = None if record is None else record.installed_version
+    if record is not None and record.digest == candidate.digest:
+        previous_version = record.previous_version  # the same app, made whole again
     enabled_at = now if enabled else (record.enabled_at if record is not None else None)
     new = AppRecord(
         app_scope=manifest.app_scope,
