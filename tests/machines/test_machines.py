@@ -10,7 +10,8 @@ import pytest
 
 from lineloop.kit import json
 from lineloop.protocol.errors import ErrorCode, IllegalTransition
-from lineloop.protocol.machines import MACHINES, Machine, RunPhase, operation_machine
+from lineloop.protocol.machine import Machine, table_of
+from lineloop.protocol.machines import MACHINES, RunPhase, operation_machine
 from lineloop.protocol.runs import MessageStatus, message_status_of
 
 GOLDEN = Path(__file__).resolve().parents[2] / "spec" / "golden" / "machines"
@@ -84,6 +85,11 @@ def test_an_operation_ends_once_in_a_declared_outcome() -> None:
 def test_an_operation_without_real_outcomes_is_refused(outcomes: list[str]) -> None:
     with pytest.raises(ValueError, match="outcomes"):
         operation_machine(outcomes)
+
+
+def test_two_rows_for_one_pair_are_a_mistake() -> None:
+    with pytest.raises(ValueError, match="two rows"):
+        table_of([(("a",), "go", "b"), (("a",), "go", "c")])
 
 
 def test_the_output_message_of_a_run_ends_as_the_run_ends() -> None:

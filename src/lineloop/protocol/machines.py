@@ -7,70 +7,10 @@ copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from enum import StrEnum
-from itertools import chain
-from types import MappingProxyType
-from typing import Generic, TypeVar
 
-from lineloop.protocol.errors import IllegalTransition
-
-S = TypeVar("S", bound=str)
-E = TypeVar("E", bound=str)
-
-
-@dataclass(frozen=True, slots=True)
-class Machine(Generic[S, E]):
-    """A table of transitions. Terminal states are those without a way out."""
-
-    name: str
-    initial: S
-    transitions: Mapping[tuple[S, E], S]
-
-    @property
-    def states(self) -> tuple[S, ...]:
-        """In order of first mention."""
-        pairs = ((start, end) for (start, _), end in self.transitions.items())
-        return tuple(dict.fromkeys([self.initial, *chain.from_iterable(pairs)]))
-
-    @property
-    def events(self) -> tuple[E, ...]:
-        return tuple(dict.fromkeys(event for _, event in self.transitions))
-
-    @property
-    def terminal(self) -> frozenset[S]:
-        return frozenset(self.states) - {state for state, _ in self.transitions}
-
-    def next(self, state: S, event: E) -> S:
-        """The state after `event`. Raises IllegalTransition when the table has no such step."""
-        after = self.transitions.get((state, event))
-        if after is None:
-            raise IllegalTransition(
-                f"{self.name}: {event} is not possible in state {state}",
-                detail={"machine": self.name, "state": str(state), "event": str(event)},
-            )
-        return after
-
-    def allows(self, state: S, event: E) -> bool:
-        return (state, event) in self.transitions
-
-    def is_terminal(self, state: S) -> bool:
-        return not any(start == state for start, _ in self.transitions)
-
-
-Row = tuple[Iterable[S], E, S]
-
-
-def _table(rows: Sequence[Row[S, E]]) -> Mapping[tuple[S, E], S]:
-    table: dict[tuple[S, E], S] = {}
-    for starts, event, end in rows:
-        for start in starts:
-            if (start, event) in table:
-                raise ValueError(f"two rows for {start} and {event}")
-            table[(start, event)] = end
-    return MappingProxyType(table)
-
+from lineloop.protocol.machine import Machine, Row, table_of
 
 # --- the device Runtime ---
 
@@ -104,7 +44,7 @@ _RUNNING = (_R.AUTHENTICATING, _R.SYNCHRONIZING, _R.ONLINE)
 RUNTIME: Machine[RuntimeState, RuntimeEvent] = Machine(
     "runtime",
     _R.CREATED,
-    _table(
+    table_of(
         [
             ((_R.CREATED,), _RE.START, _R.RESTORING),
             ((_R.RESTORING, _R.RECONNECTING, _R.OFFLINE_DEGRADED), _RE.CONNECT, _R.AUTHENTICATING),
@@ -146,7 +86,7 @@ _I, _IE = InstallState, InstallEvent
 INSTALL: Machine[InstallState, InstallEvent] = Machine(
     "install",
     _I.DOWNLOADING,
-    _table(
+    table_of(
         [
             ((_I.DOWNLOADING,), _IE.DOWNLOADED, _I.VERIFYING),
             ((_I.VERIFYING,), _IE.VERIFIED, _I.INSTALLED),
@@ -178,7 +118,7 @@ _A, _AE = AppOperationState, AppOperationEvent
 APP_OPERATION: Machine[AppOperationState, AppOperationEvent] = Machine(
     "app_operation",
     _A.PENDING,
-    _table(
+    table_of(
         [
             ((_A.PENDING,), _AE.START, _A.RUNNING),
             ((_A.RUNNING,), _AE.SUCCEED, _A.SUCCEEDED),
@@ -213,7 +153,7 @@ LIVE_INSTANCE_STATES = (_N.STARTING, _N.FOREGROUND, _N.BACKGROUND, _N.SUSPENDED)
 INSTANCE: Machine[InstanceState, InstanceEvent] = Machine(
     "instance",
     _N.STARTING,
-    _table(
+    table_of(
         [
             ((_N.STARTING, _N.BACKGROUND, _N.SUSPENDED), _NE.FOREGROUND, _N.FOREGROUND),
             ((_N.STARTING, _N.FOREGROUND, _N.SUSPENDED), _NE.BACKGROUND, _N.BACKGROUND),
@@ -244,7 +184,7 @@ _V, _VE = ActivationState, ActivationEvent
 ACTIVATION: Machine[ActivationState, ActivationEvent] = Machine(
     "activation",
     _V.STARTING,
-    _table(
+    table_of(
         [
             ((_V.STARTING,), _VE.READY, _V.READY),
             ((_V.STARTING,), _VE.FAIL, _V.FAILED),
@@ -289,7 +229,7 @@ LIVE_CALL_STATES = (_C.RECEIVED, *_BEFORE_ROUTING, _C.DISPATCHED, _C.OPERATING)
 CALL: Machine[CallState, CallEvent] = Machine(
     "call",
     _C.RECEIVED,
-    _table(
+    table_of(
         [
             ((_C.RECEIVED,), _CE.ACCEPT, _C.ACCEPTED),
             ((_C.ACCEPTED,), _CE.ASK_CONSENT, _C.AWAITING_CONSENT),
@@ -318,7 +258,7 @@ def operation_machine(outcomes: Iterable[str], *, active: str = OPERATION_ACTIVE
     rows: list[Row[str, str]] = [((active,), outcome, outcome) for outcome in dict.fromkeys(outcomes)]
     if not rows or any(end == active for _, _, end in rows):
         raise ValueError("an operation needs outcomes that differ from its running state")
-    return Machine("operation", active, _table(rows))
+    return Machine("operation", active, table_of(rows))
 
 
 class CapabilityState(StrEnum):
@@ -345,7 +285,7 @@ _P, _PE = CapabilityState, CapabilityEvent
 CAPABILITY: Machine[CapabilityState, CapabilityEvent] = Machine(
     "capability",
     _P.REQUESTED,
-    _table(
+    table_of(
         [
             ((_P.REQUESTED,), _PE.ASK_CONSENT, _P.AWAITING_CONSENT),
             ((_P.REQUESTED, _P.AWAITING_CONSENT), _PE.RUN, _P.RUNNING),
@@ -370,7 +310,7 @@ class OutboxEvent(StrEnum):
 OUTBOX: Machine[OutboxState, OutboxEvent] = Machine(
     "outbox",
     OutboxState.PENDING,
-    _table([((OutboxState.PENDING,), OutboxEvent.ACKNOWLEDGE, OutboxState.SENT)]),
+    table_of([((OutboxState.PENDING,), OutboxEvent.ACKNOWLEDGE, OutboxState.SENT)]),
 )
 
 # --- the conversation server ---
@@ -407,7 +347,7 @@ LIVE_RUN_PHASES = (_H.PENDING, _H.STARTING, _H.RUNNING, _H.WAITING_INPUT)
 RUN: Machine[RunPhase, RunEvent] = Machine(
     "run",
     _H.PENDING,
-    _table(
+    table_of(
         [
             ((_H.PENDING,), _HE.START, _H.STARTING),
             ((_H.STARTING,), _HE.RUN, _H.RUNNING),
@@ -443,7 +383,7 @@ _Q, _QE = QuestionState, QuestionEvent
 QUESTION: Machine[QuestionState, QuestionEvent] = Machine(
     "question",
     _Q.PENDING,
-    _table(
+    table_of(
         [
             ((_Q.PENDING,), _QE.ANSWER, _Q.SUCCESS),
             ((_Q.PENDING,), _QE.DISMISS, _Q.DISMISSED),
@@ -476,7 +416,7 @@ class MessageEvent(StrEnum):
 MESSAGE: Machine[MessageStatus, MessageEvent] = Machine(
     "message",
     MessageStatus.STREAMING,
-    _table(
+    table_of(
         [
             ((MessageStatus.STREAMING,), MessageEvent.COMPLETE, MessageStatus.COMPLETED),
             ((MessageStatus.STREAMING,), MessageEvent.FAIL, MessageStatus.FAILED),
