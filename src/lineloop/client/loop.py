@@ -25,6 +25,7 @@ from lineloop.kit.clock import Clock, SystemClock
 from lineloop.kit.faults import Faults
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.actors import HARNESS, OPERATOR, Actor
+from lineloop.protocol.errors import Forbidden
 from lineloop.protocol.messages import ConversationInfo, Message
 
 
@@ -75,6 +76,8 @@ class Loop:
         loop = cls(HttpTransport(server_url, token), clock=clock, faults=faults)
         try:
             await loop.conversations(limit=1)
+        except Forbidden:
+            pass  # the token is known; what it may do, each verb will tell
         except BaseException:
             await loop.close()
             raise

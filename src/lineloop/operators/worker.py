@@ -20,6 +20,7 @@ from lineloop.client.presence import DEFAULT_LEASE_SECONDS, Registration
 from lineloop.control.controller import Controller, Manager, Request, Result, TerminalError
 from lineloop.control.resources import DEFAULT_NAMESPACE, ResourceKey
 from lineloop.control.stores.server import ServerStore
+from lineloop.kit.clock import with_timeout
 from lineloop.operators.inbox import wakes
 from lineloop.operators.operator import Operator
 from lineloop.operators.turn import Turn
@@ -28,6 +29,7 @@ from lineloop.protocol.messages import Message
 from lineloop.protocol.resources import CONVERSATION_KIND, Participant, conversation_predicate, participant
 
 GRACE_SECONDS = 8.0
+LINK_SECONDS = 5.0
 # How many conversations' lines are remembered between turns, so that a turn begins without asking.
 REMEMBERED = 10_000
 
@@ -55,6 +57,7 @@ class OperatorWorker:
         self._registration: Registration | None = None
         self._undo_deliver: Any = None
         self._known: OrderedDict[str, Participant] = OrderedDict()
+        self._parents: OrderedDict[str, str | None] = OrderedDict()
         self._controller = Controller(
             for_=CONVERSATION_KIND,
             reconcile=self._reconcile,
@@ -80,10 +83,10 @@ class OperatorWorker:
         link = self._loop.link()
         self._undo_deliver = link.on_deliver(self._hear)
         try:
-            await link.start()
-        except LoopError as error:
-            # A token without a link (an administrator's) still has the resources.
-            _log.warning("operator_without_link", operator=self.operator.key, code=error.code)
+            await with_timeout(self._loop.clock, LINK_SECONDS, link.start())
+        except (LoopError, TimeoutError) as error:
+            # A token without a link (an administrator's), a proxy that passes none: the resources still wake.
+            _log.warning("operator_without_link", operator=self.operator.key, reason=str(error))
         _log.info("operator_started", operator=self.operator.key)
 
     async def stop(self) -> None:
@@ -119,12 +122,24 @@ class OperatorWorker:
     async def _reconcile(self, request: Request) -> Result | None:
         line = await self._line(request.name)
         if line is None or line.conversation_id is None:
-            return None  # not ours, or its workspace is not known yet: becoming known wakes us
+            # Not ours, or its workspace is not known yet: becoming known wakes us. If it is a workspace itself,
+            # what ended there (a run) is a matter of the conversation above it.
+            if line is not None and (parent_id := await self._parent(request.name)) is not None:
+                self._manager.enqueue(self._controller.name, Request(CONVERSATION_KIND, parent_id))
+            return None
         turn = Turn(self._loop, self.operator.actor, request.name, line)
         result = await self.operator.take(turn)
         if result is None and turn.inbox is not None and turn.inbox.full:
             return Result(requeue_after_seconds=0.0)
         return result
+
+    async def _parent(self, conversation_id: str) -> str | None:
+        """The conversation above a process conversation; None for a root. Never changes, so it is remembered."""
+        if conversation_id not in self._parents:
+            self._parents[conversation_id] = (await self._loop.conversation(conversation_id).info()).parent_id
+            if len(self._parents) > REMEMBERED:
+                self._parents.popitem(last=False)
+        return self._parents[conversation_id]
 
     async def _line(self, conversation_id: str) -> Participant | None:
         """The operator's line of a conversation: from the watched copy, from memory, or asked for.

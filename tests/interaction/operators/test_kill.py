@@ -31,7 +31,7 @@ async def reconcile(turn: Turn) -> Result | None:
     inbox = await turn.poll()
     for message in inbox: await turn.speak(f"You said: {message.text}", key=f"{message.id}/answer", reply_to=message.id)
     await turn.commit(inbox.position)
-"""
+"""  # noqa: E501
 
 RUN = """
 import asyncio, sys
