@@ -72,6 +72,13 @@ def finish(work: Callable[[], int | None]) -> None:
         code = 130
     except BrokenPipeError:
         code = Exit.FAILED
+    except Exception as error:
+        from lineloop.cli.lifetime import why_not_started
+
+        failure = why_not_started(error)
+        if failure is None:
+            raise
+        code = tell(failure)
     raise typer.Exit(int(code))
 
 

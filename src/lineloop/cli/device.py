@@ -21,6 +21,7 @@ from lineloop.cli.apps import carry_out
 from lineloop.cli.control import ControlDoor
 from lineloop.cli.failures import CommandFailed, Exit
 from lineloop.cli.lifetime import Stop, live
+from lineloop.cli.logs import set_up_quiet_logs
 from lineloop.cli.running import Ready
 from lineloop.cli.surroundings import Surroundings
 from lineloop.client.http import HttpTransport
@@ -145,6 +146,7 @@ async def closed_registry(settings: Settings) -> AsyncGenerator[AppRegistry]:
     """The registry of a device that does not run now, with all that follows from a change. Raises
     CommandFailed.
     """
+    set_up_quiet_logs(settings.log_format)
     around = Surroundings.of(settings)
     device = Actor(RUNTIME, around.credentials.device_key)
     with DataDir(around.data_dir / FOLDER) as folder:

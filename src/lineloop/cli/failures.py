@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from enum import IntEnum
 
-from lineloop.protocol.errors import Forbidden, LoopError, NotFound, Unauthorized
+from lineloop.protocol.errors import ErrorCode, Forbidden, LoopError, NotFound, Unauthorized
 
 
 class Exit(IntEnum):
@@ -33,9 +33,9 @@ class CommandFailed(Exception):
 
 def failure_of(error: LoopError) -> CommandFailed:
     """The command line's view of a coded error."""
-    if isinstance(error, NotFound):
+    if isinstance(error, NotFound) or error.code is ErrorCode.APP_NOT_INSTALLED:
         code = Exit.NOT_FOUND
-    elif isinstance(error, Forbidden | Unauthorized):
+    elif isinstance(error, Forbidden | Unauthorized) or error.code is ErrorCode.APP_PROTECTED:
         code = Exit.REFUSED
     else:
         code = Exit.TEMPORARY if error.retryable else Exit.FAILED

@@ -25,6 +25,11 @@ def hide_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any]) ->
     return event
 
 
+def set_up_quiet_logs(log_format: str | None) -> None:
+    """For commands that start a part for a moment: only what a person should worry about."""
+    set_up_logs(log_format, "error")
+
+
 def set_up_logs(log_format: str | None, level: str) -> None:
     """Sends structlog and the standard library's records to stderr. Unknown levels count as info."""
     console = log_format == "console" or (log_format is None and sys.stderr.isatty())

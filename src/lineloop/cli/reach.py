@@ -55,9 +55,11 @@ async def admin_transport(settings: Settings) -> AsyncGenerator[Transport]:
             await transport.close()
         return
     from lineloop.cli.lifetime import Stop
+    from lineloop.cli.logs import set_up_quiet_logs
     from lineloop.cli.serve import admin_of, started_server
     from lineloop.cli.surroundings import Surroundings
 
+    set_up_quiet_logs(settings.log_format)
     around = Surroundings.of(settings)
     async with started_server(around, Stop()) as server:
         inside = admin_of(server, around)
