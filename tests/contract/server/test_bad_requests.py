@@ -1,0 +1,189 @@
+"""Bad input: the coded answer, nothing stored, the server as well as before."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from lineloop.protocol.error_codes import ERRORS
+from lineloop.testing.server_world import ServerWorld
+from tests.contract.server.calls import get, history, speak
+
+CASES: dict[str, tuple[str, str, bytes, dict[str, str], str]] = {
+    "unknown route": ("GET", "/v1/nowhere", b"", {}, "route_not_found"),
+    "root": ("GET", "/", b"", {}, "route_not_found"),
+    "wrong method": ("DELETE", "/v1/conversations", b"", {}, "method_not_allowed"),
+    "no token": ("GET", "/v1/conversations", b"", {"authorization": ""}, "unauthorized"),
+    "wrong token": ("GET", "/v1/conversations", b"", {"authorization": "Bearer x"}, "unauthorized"),
+    "another scheme": ("GET", "/v1/conversations", b"", {"authorization": "Basic eDp5"}, "unauthorized"),
+    "another host": ("GET", "/v1/conversations", b"", {"host": "evil.example"}, "host_not_allowed"),
+    "host with a trick": ("GET", "/v1/conversations", b"", {"host": "127.0.0.1.evil.example"}, "host_not_allowed"),
+    "another origin": ("POST", "/v1/conversations", b"{}", {"origin": "http://evil.example"}, "origin_not_allowed"),
+    "another port": ("POST", "/v1/conversations", b"{}", {"origin": "http://127.0.0.1:81"}, "origin_not_allowed"),
+    "null origin": ("POST", "/v1/conversations", b"{}", {"origin": "null"}, "origin_not_allowed"),
+    "malformed JSON": ("POST", "/v1/conversations", b'{"name":', {}, "malformed_json"),
+    "not UTF-8": ("POST", "/v1/conversations", b'{"name":"\xff"}', {}, "malformed_json"),
+    "not an object": ("POST", "/v1/conversations", b"[]", {}, "invalid_request"),
+    "unknown field": ("POST", "/v1/conversations", b'{"nmae":"x"}', {}, "unknown_field"),
+    "wrong type": ("POST", "/v1/conversations", b'{"name":1}', {}, "invalid_request"),
+    "bad query": ("GET", "/v1/conversations?limit=0", b"", {}, "invalid_request"),
+    "bad actor": ("GET", "/v1/conversations?actor=nobody", b"", {}, "invalid_request"),
+    "missing conversation": ("GET", "/v1/conversations/none", b"", {}, "conversation_not_found"),
+    "missing message": ("GET", "/v1/messages/none", b"", {}, "message_not_found"),
+    "missing question": ("GET", "/v1/questions/none", b"", {}, "question_not_found"),
+    "patch of nothing": (
+        "POST",
+        "/v1/messages/none/patches",
+        b'{"patches":[{"op":"ping","seq":1}]}',
+        {},
+        "message_not_found",
+    ),
+    "speak into nothing": ("POST", "/v1/conversations/none/messages", b'{"key":"a","text":"x"}', {}, "conversation_not_found"),
+    "bad last event id": ("GET", "/v1/conversations/none/stream", b"", {"last-event-id": "x"}, "conversation_not_found"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_bad_input_gets_its_code_and_stores_nothing(world: ServerWorld, case: str) -> None:
+    method, path, body, headers, code = CASES[case]
+    answer = await world.http.request(method, path, content=body, headers=headers)
+    problem = answer.json()
+    assert (problem["code"], answer.status_code) == (code, ERRORS[code].status)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert {"type", "title", "status", "detail", "retryable"} <= problem.keys()
+    assert (await get(world.http, "/conversations"))["items"] == []
+
+
+async def test_every_answer_carries_a_request_id(world: ServerWorld) -> None:
+    good, bad = await world.http.get("/v1/actors"), await world.http.get("/v1/nowhere")
+    assert good.headers["x-request-id"] != bad.headers["x-request-id"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "limit"),
+    [
+        ({"key": "k" * 257, "text": "x"}, "key_bytes"),
+        ({"key": "é" * 129, "text": "x"}, "key_bytes"),
+        ({"key": "k", "text": "x", "meta": {"a": "x" * 33_000}}, "meta_bytes"),
+    ],
+)
+async def test_limits_are_named(world: ServerWorld, fields: dict[str, Any], limit: str) -> None:
+    conversation = await world.conversation()
+    answer = await world.http.post(f"/v1/conversations/{conversation}/messages", json=fields)
+    assert (answer.status_code, answer.json()["code"]) == (413, "limit_exceeded")
+    assert answer.json()["context"]["limit"] == limit
+    assert await history(world.http, conversation) == []
+
+
+async def test_the_limits_themselves_are_accepted(world: ServerWorld) -> None:
+    conversation = await world.conversation()
+    frame = len('{"key":"","text":""}')
+    key = "k" * 256
+    text = "x" * (1024 * 1024 - frame - len(key))
+    raw = json.dumps({"key": key, "text": text}, separators=(",", ":")).encode()
+    assert len(raw) == 1024 * 1024
+    answer = await world.http.post(f"/v1/conversations/{conversation}/messages", content=raw)
+    assert answer.status_code == 201
+    answer = await world.http.post(f"/v1/conversations/{conversation}/messages", content=raw + b" ")
+    assert answer.json()["context"]["limit"] == "body_bytes"
+
+
+async def test_an_oversize_body_is_refused_while_it_is_read(world: ServerWorld) -> None:
+    """A body without a length is stopped at the limit, not collected first."""
+    sent: list[dict[str, Any]] = []
+    parts = 0
+
+    async def receive() -> dict[str, Any]:
+        nonlocal parts
+        parts += 1
+        return {"type": "http.request", "body": b"x" * 100_000, "more_body": True}
+
+    async def send(message: Any) -> None:
+        sent.append(dict(message))
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": "/v1/conversations",
+        "raw_path": b"/v1/conversations",
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {world.admin_token}".encode())],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+        "root_path": "",
+    }
+    await asyncio.wait_for(world.server.asgi(scope, receive, send), 5)
+    assert sent[0]["status"] == 413
+    assert parts <= 12
+
+
+async def test_a_bug_answers_a_coded_problem_without_its_insides(
+    world: ServerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise RuntimeError("a secret detail")
+
+    monkeypatch.setattr(world.server.services.commits, "speak", broken)
+    conversation = await world.conversation()
+    answer = await world.http.post(
+        f"/v1/conversations/{conversation}/messages", json={"key": "k", "text": "x"}
+    )
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal")
+    assert "secret" not in answer.text
+    assert answer.json()["context"]["request_id"] == answer.headers["x-request-id"]
+    monkeypatch.undo()
+    await speak(world.http, conversation, "k")
+
+
+@pytest.mark.parametrize("depth", [120, 200, 5_000])
+async def test_deep_documents_are_stored_or_refused_but_never_break_the_server(
+    world: ServerWorld, depth: int
+) -> None:
+    conversation = await world.conversation()
+    nested = '{"a":' * depth + "1" + "}" * depth
+    raw = f'{{"key":"k","content":{{"version":"1.1","biz":"chat","meta":{{}},"blocks":[{{"id":"b","type":"x","v":{nested}}}]}}}}'
+    answer = await world.http.post(f"/v1/conversations/{conversation}/messages", content=raw)
+    assert answer.status_code in (201, 400, 422)
+    await speak(world.http, conversation, "after")
+
+
+async def test_the_own_origin_and_listed_origins_are_let_in(world: ServerWorld) -> None:
+    answer = await world.http.post("/v1/conversations", json={}, headers={"origin": "http://127.0.0.1"})
+    assert answer.status_code == 201
+
+
+async def test_readiness_means_a_commit_and_metrics_count_requests(world: ServerWorld) -> None:
+    anyone = world.client()
+    assert (await anyone.get("/healthz")).status_code == 200
+    before = world.server.db.commits
+    assert (await anyone.get("/readyz")).json()["status"] == "ready"
+    assert world.server.db.commits == before + 1
+    await anyone.get("/v1/nowhere")
+    assert 'lineloop_http_requests_total{status="404"} 1.0' in (await anyone.get("/metrics")).text
+    await world.server.drain(0)
+    assert (await anyone.get("/readyz")).status_code == 503
+
+
+async def test_the_openapi_document_describes_bodies_answers_and_problems(world: ServerWorld) -> None:
+    document = (await world.client().get("/openapi.json")).json()
+    speak_route = document["paths"]["/v1/conversations/{conversation_id}/messages"]["post"]
+    body = speak_route["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+    assert body == "#/components/schemas/SpeakBody"
+    assert speak_route["responses"]["409"]["content"].keys() == {"application/problem+json"}
+    for reference in set(_references(document)):
+        assert reference.removeprefix("#/components/schemas/") in document["components"]["schemas"]
+
+
+def _references(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        own = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
+        return own + [found for item in value.values() for found in _references(item)]
+    if isinstance(value, list):
+        return [found for item in value for found in _references(item)]
+    return []
