@@ -57,6 +57,8 @@ class OperatorWorker:
         self._registration: Registration | None = None
         self._undo_deliver: Any = None
         self._known: OrderedDict[str, Participant] = OrderedDict()
+        self._roots: dict[str, str] = {}
+        self._heard: dict[str, dict[str, int]] = {}
         self._parents: OrderedDict[str, str | None] = OrderedDict()
         self._controller = Controller(
             for_=CONVERSATION_KIND,
@@ -112,59 +114,75 @@ class OperatorWorker:
         await self.stop()
 
     def _hear(self, messages: list[Message]) -> None:
-        """A push is a hint that a conversation has input; the turn polls for itself."""
+        """A push is a hint that a conversation has input; the turn polls for itself.
+
+        What arrives in a workspace (the output of a run, say) is a reason to look at its conversation.
+        """
         for message in messages:
-            if wakes(message):
-                self._manager.enqueue(
-                    self._controller.name, Request(CONVERSATION_KIND, message.conversation_id)
-                )
+            if not wakes(message):
+                continue
+            root = self._roots.get(message.conversation_id, message.conversation_id)
+            if message.offset is not None and root != message.conversation_id:
+                self._heard.setdefault(root, {})[message.conversation_id] = message.offset
+            self._wake(root)
+
+    def _wake(self, conversation_id: str) -> None:
+        self._manager.enqueue(self._controller.name, Request(CONVERSATION_KIND, conversation_id))
 
     async def _reconcile(self, request: Request) -> Result | None:
         line = await self._line(request.name)
         if line is None or line.conversation_id is None:
-            # Not ours, or its workspace is not known yet: becoming known wakes us. If it is a workspace itself,
-            # what ended there (a run) is a matter of the conversation above it.
-            if line is not None and (parent_id := await self._parent(request.name)) is not None:
-                self._manager.enqueue(self._controller.name, Request(CONVERSATION_KIND, parent_id))
-            return None
+            return None  # not ours, or its workspace is not known yet: becoming known wakes us
+        heard = self._heard.pop(request.name, {})
         turn = Turn(self._loop, self.operator.actor, request.name, line)
-        result = await self.operator.take(turn)
+        try:
+            result = await self.operator.take(turn)
+        except BaseException:
+            self._heard[request.name] = {**heard, **self._heard.get(request.name, {})}
+            raise
+        for workspace, offset in heard.items():
+            # Only now: had the process died before, the push would have come again.
+            await self._loop.conversation(workspace, actor=self.operator.actor).commit(offset)
         if result is None and turn.inbox is not None and turn.inbox.full:
             return Result(requeue_after_seconds=0.0)
         return result
-
-    async def _parent(self, conversation_id: str) -> str | None:
-        """The conversation above a process conversation; None for a root. Never changes, so it is remembered."""
-        if conversation_id not in self._parents:
-            self._parents[conversation_id] = (await self._loop.conversation(conversation_id).info()).parent_id
-            if len(self._parents) > REMEMBERED:
-                self._parents.popitem(last=False)
-        return self._parents[conversation_id]
 
     async def _line(self, conversation_id: str) -> Participant | None:
         """The operator's line of a conversation: from the watched copy, from memory, or asked for.
 
         Only its workspace is relied on, which never changes once it is known; positions come from polling.
         """
-        actor = self.operator.actor
         informer = self._manager.informers.get(CONVERSATION_KIND)
         key = ResourceKey(CONVERSATION_KIND, DEFAULT_NAMESPACE, conversation_id)
         seen = informer.cache.get(key) if informer is not None else None
-        line = participant(seen, actor) if seen is not None else None
+        line = participant(seen, self.operator.actor) if seen is not None else None
         if line is None or line.conversation_id is None:
             line = self._known.get(conversation_id)
         if line is None:
-            try:
-                resource = await self._loop.conversation(conversation_id).resource()
-            except NotFound as error:
-                raise TerminalError(f"conversation {conversation_id} is gone") from error
-            line = participant(resource, actor)
+            line = await self._asked_for(conversation_id)
         if line is not None and line.conversation_id is not None:
-            self._known[conversation_id] = line
-            self._known.move_to_end(conversation_id)
-            if len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
+            self._remember(conversation_id, line, line.conversation_id)
         return line
+
+    async def _asked_for(self, conversation_id: str) -> Participant | None:
+        try:
+            resource = await self._loop.conversation(conversation_id).resource()
+        except NotFound as error:
+            raise TerminalError(f"conversation {conversation_id} is gone") from error
+        parent_id = resource["spec"].get("parentID")
+        if parent_id and parent_id != conversation_id:
+            # A workspace from before this process began: its conversation is what can be reconciled.
+            self._wake(parent_id)
+            return None
+        return participant(resource, self.operator.actor)
+
+    def _remember(self, conversation_id: str, line: Participant, workspace: str) -> None:
+        self._known[conversation_id] = line
+        self._known.move_to_end(conversation_id)
+        self._roots[workspace] = conversation_id
+        if len(self._known) > REMEMBERED:
+            _, oldest = self._known.popitem(last=False)
+            self._roots.pop(oldest.conversation_id or "", None)
 
 
 async def run_operator(operator: Operator, loop: Loop, *, stop: asyncio.Event | None = None) -> None:

@@ -7,11 +7,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fastapi import FastAPI
 
 from lineloop.control.stores.sql import SqlStore
+from lineloop.harness.adapters.demo import DemoAdapter
+from lineloop.harness.adapters.port import Adapter
+from lineloop.harness.runner import Runner
 from lineloop.kit.clock import Clock, SystemClock
 from lineloop.kit.database import Database, Tx
 from lineloop.kit.faults import Faults
@@ -21,6 +24,7 @@ from lineloop.kit.tasks import Tasks
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import LoopError
 from lineloop.server.commit import CommitContext, Commits
+from lineloop.server.commit_runs import RunCommits
 from lineloop.server.decide.access import LOCAL_USER, ORDINARY_VERBS, Grant
 from lineloop.server.http.conversations import conversation_routes
 from lineloop.server.http.documents import install_openapi
@@ -36,6 +40,7 @@ from lineloop.server.http.metrics import Metrics
 from lineloop.server.http.problems import install_handlers
 from lineloop.server.http.questions import question_routes
 from lineloop.server.http.resources import resource_routes
+from lineloop.server.http.runs import run_routes
 from lineloop.server.http.services import Services
 from lineloop.server.migrations import HEAD
 from lineloop.server.settings import ServerSettings
@@ -63,12 +68,14 @@ class Server:
         ids: Ids | None = None,
         faults: Faults | None = None,
         on_fatal: Callable[[BaseException], None] | None = None,
+        adapters: Sequence[Adapter] | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock or SystemClock()
         self.ids = ids or Ids(self.clock)
         self.faults = faults or Faults.none()
         self._on_fatal = on_fatal
+        self._adapters = {adapter.name: adapter for adapter in adapters or (DemoAdapter(),)}
         self.admin_token = settings.admin_token or f"lla_{self.ids.secret()}"
         self.bus = Bus()
         self.metrics = Metrics()
@@ -76,6 +83,8 @@ class Server:
         self._started = False
         self.db: Database
         self.commits: Commits
+        self.runs: RunCommits
+        self.runner: Runner
         self.resources: SqlStore
         self.services: Services
         self.asgi: AsgiApp
@@ -94,11 +103,14 @@ class Server:
         )
         ctx = CommitContext(clock=self.clock, ids=self.ids, bus=self.bus, limits=settings.limits)
         self.commits = Commits(self.db, ctx)
+        self.runs = RunCommits(self.commits, self._adapters, slots=settings.run_slots)
+        self.runner = Runner(self.runs, self._adapters, self.clock, self.ids, slots=settings.run_slots)
         self.resources = SqlStore(self.db, self.clock, self.ids)
         epoch = await self.commits.write(self._introduce)
         self.services = self._services(epoch)
         self.asgi = Edge(self._application(), settings, self.ids, self.metrics)
         self._keep_up()
+        await self.runner.start()
         self._started = True
         self.services.ready = True
 
@@ -151,6 +163,7 @@ class Server:
             link_routes,
         ):
             app.include_router(routes(services))
+        app.include_router(run_routes(services, self.runs))
         app.include_router(resource_routes(services, self.resources))
         install_openapi(app)
         return app
@@ -206,5 +219,6 @@ class Server:
         self._started = False
         self.services.ready = False
         self.services.links.close()
+        await self.runner.stop()
         await self._tasks.close()
         await self.db.close()

@@ -179,7 +179,12 @@ def submit_run_in(
         created_at=now,
     )
     runs.insert(tx, run, json.dumps(command.request))
-    facts = {"target": command.target, "effect_key": command.effect_key, "prompter": str(command.prompter)}
+    facts = {
+        "target": command.target,
+        "effect_key": command.effect_key,
+        "idempotency_key": command.idempotency_key,
+        "prompter": str(command.prompter),
+    }
     submitted = Entry(SUBMITTED, facts, "1", {"text": command.request["text"]})
     add_entries_in(tx, ctx, run, [submitted], attempt=0)
     tx.after_commit(hints.tell_runnable)

@@ -1,4 +1,4 @@
-"""What a server is told when it is made: values only. Reading files or the environment is the caller's work."""
+"""What a server is told when it is made: values only. Files and environment are the caller's to read."""
 
 from __future__ import annotations
 
@@ -33,4 +33,5 @@ class ServerSettings:
     sweep_seconds: float = 1.0
     notify_seconds: float = 0.05
     drain_retry_ms: int = 500
+    run_slots: int = 50
     limits: CommitLimits = field(default_factory=CommitLimits)

@@ -148,7 +148,7 @@ async def test_without_any_device_the_run_says_so(world: RunWorld) -> None:
     await world.start_engine()
     run = await world.submit("stop", tools=TOOLS)
     await world.reach(run, RunPhase.SUCCEEDED)
-    assert "offers no tools" in await world.result(run)
+    assert "no tools that I can use" in await world.result(run)
 
 
 async def test_stop_takes_back_a_call_that_has_not_started_and_leaves_a_cancelled_result(

@@ -99,11 +99,9 @@ def app_title(tool: ToolSpec, *, chinese: bool) -> str:
 def greeting(tools: Sequence[ToolSpec], *, chinese: bool) -> str:
     titles = [tool_title(tool, chinese=chinese) for tool in tools if not tool.is_human]
     if chinese:
-        return "你好！" + (
-            f"我可以帮你：{'；'.join(titles)}。" if titles else "你的设备现在没有提供任何工具。"
-        )
+        return "你好！" + (f"我可以帮你：{'；'.join(titles)}。" if titles else "现在没有我能用的工具。")
     if not titles:
-        return "Hello! Your device offers no tools right now."
+        return "Hello! There are no tools that I can use right now."
     return f"Hello! On your device I can: {'; '.join(titles)}."
 
 
@@ -111,9 +109,9 @@ def no_tool_fits(text: str, tools: Sequence[ToolSpec], *, chinese: bool) -> str:
     titles = [tool_title(tool, chinese=chinese) for tool in tools if not tool.is_human]
     shown = text if len(text) <= 120 else text[:117] + "…"
     if chinese:
-        offer = f"我可以：{'；'.join(titles)}。" if titles else "你的设备现在没有提供任何工具。"
+        offer = f"我可以：{'；'.join(titles)}。" if titles else "现在没有我能用的工具。"
         return f"我没有找到适合“{shown}”的工具。{offer}"
-    offer = f"I can: {'; '.join(titles)}." if titles else "Your device offers no tools right now."
+    offer = f"I can: {'; '.join(titles)}." if titles else "There are no tools that I can use right now."
     return f'I found no tool that fits "{shown}". {offer}'
 
 
