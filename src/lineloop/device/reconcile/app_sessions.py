@@ -53,6 +53,7 @@ class AppSessions:
         self._containers: Containers | None = None
         self._turns: dict[tuple[str, str], asyncio.Lock] = {}
         self.handed: set[str] = set()
+        self._names: dict[tuple[str, str], str] = {}
         self.started: set[str] = set()
 
     def use(self, containers: Containers) -> None:
@@ -78,8 +79,9 @@ class AppSessions:
         if call.app_session_id is None or self._containers is None:
             return
         container = self._containers.running(call.key.app_scope, call.app_session_id)
-        if container is not None:
-            self._tasks.spawn(container.cancel(call.ref), name="cancel handler")
+        name = next((name for (_, name), ref in self._names.items() if ref == call.ref), None)
+        if container is not None and name is not None:
+            self._tasks.spawn(container.cancel(name), name="cancel handler")
 
     async def close(self, instance: Instance) -> None:
         """Ends the container of an instance that has been taken away."""
@@ -148,7 +150,7 @@ class AppSessions:
         except FaultInjected:
             mode = FaultMode.LOST_ACK
         if mode is FaultMode.LOST_ACK:
-            self.handed.discard(call.ref)
+            self._forget(call.ref)
             decide = partial(calls.take_up, room=room, ref=call.ref)
             await insist(self._clock, "lost answer", lambda: room.submit(SOURCE, decide, SITE_REPORT))
         elif outcome is not None:
@@ -171,8 +173,9 @@ class AppSessions:
             if container is None:
                 async with self._turn(call.key.app_scope, call.app_session_id):
                     container = await self._containers.ensure(installed, context)
+            name = self._name(call, call.app_session_id)
             outcome = await container.invoke(
-                Invocation(call.ref, call.key.method, call.key.contract_version, json.loads(call.params))
+                Invocation(name, call.key.method, call.key.contract_version, json.loads(call.params))
             )
         except ContainerFailed as error:
             return HandlerOutcome("failed", code=ErrorCode.APP_ACTIVATION_FAILED, reason=error.reason)
@@ -184,15 +187,31 @@ class AppSessions:
         room = self._room
         decide = partial(calls.take_outcome, room=room, ref=ref, outcome=outcome)
         await insist(self._clock, "handler outcome", lambda: room.submit(SOURCE, decide, SITE_REPORT))
+        self._forget(ref)
+
+    def _name(self, call: Call, app_session_id: str) -> str:
+        """The call's name for its app: the agent's call_id, unless another agent's call has it there now."""
+        taken = self._names.setdefault((app_session_id, call.call_id), call.ref)
+        if taken == call.ref:
+            return call.call_id
+        self._names[app_session_id, call.ref] = call.ref
+        return call.ref
+
+    def _forget(self, ref: str) -> None:
         self.handed.discard(ref)
+        for key in [key for key, known in self._names.items() if known == ref]:
+            del self._names[key]
 
     # ── what containers report (ContainerEvents) ────────────────────────────────────────────────────────────
 
     def progress(self, session: SessionContext, call_id: str, number: int, value: Any) -> None:
         """A handler reported progress; numbers are given by the commit, in its order."""
-        del session, number
+        del number
         room = self._room
-        decide = partial(calls.take_progress, ref=call_id, value=value)
+        ref = self._names.get((session.app_session_id, call_id))
+        if ref is None:
+            return
+        decide = partial(calls.take_progress, ref=ref, value=value)
         self._tasks.spawn(
             insist(self._clock, "progress", lambda: room.submit(SOURCE, decide, SITE_REPORT)),
             name="handler progress",
@@ -200,10 +219,10 @@ class AppSessions:
 
     def closed(self, session: SessionContext, call_id: str, outcome: Completed | Failed) -> None:
         """The app ended a call that it had left open."""
-        del session
+        ref = self._names.get((session.app_session_id, call_id))
         ended = handler_outcome(outcome)
-        if ended is not None:
-            self._tasks.spawn(self._report(call_id, ended), name="open call closed")
+        if ref is not None and ended is not None:
+            self._tasks.spawn(self._report(ref, ended), name="open call closed")
 
     def exited(self, session: SessionContext, reason: str) -> None:
         """A container is gone. One that made room while nothing ran in it will be started when needed."""
