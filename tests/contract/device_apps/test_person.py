@@ -14,7 +14,9 @@ from lineloop.client.in_process import InProcessTransport
 from lineloop.device.containers.port import SessionContext
 from lineloop.device.decide.person import content_envelope
 from lineloop.device.person import PersonSide
+from lineloop.kit.faults import Faults
 from lineloop.protocol.envelopes import check_envelope
+from lineloop.protocol.fault_sites import FaultSite
 from lineloop.protocol.messages import Message
 from lineloop.testing import until
 from lineloop.testing.server_world import ServerWorld, server_world
@@ -28,7 +30,7 @@ async def person_of(server: ServerWorld, folder: Path) -> AsyncGenerator[tuple[P
     async def asgi(scope: Any, receive: Any, send: Any) -> None:
         await server.server.asgi(scope, receive, send)
 
-    async with apps_world(folder, clock=server.clock) as world:
+    async with apps_world(folder, clock=server.clock, faults=Faults.none()) as world:
         await world.registry.load()
         transport = InProcessTransport(asgi, server.server.open_link, server.admin_token)
         person = PersonSide(world.foundation, transport, world.inbox, world.registry)
@@ -67,6 +69,8 @@ async def test_messages_are_kept_for_the_chat_app_and_read_without_a_server(tmp_
             page = await world.inbox.list(chat)
             assert [entry.message.payload["text"] for entry in page.items] == wanted
             assert {entry.message.type for entry in page.items} == {"lineup.content.text"}
+            sites = {str(site) for site in FaultSite if site.startswith("device.person.")}
+            assert sites <= set(world.foundation.faults.reached)
     async with apps_world(tmp_path / "device") as world:
         rows = await world.foundation.read(lambda tx: tx.all("SELECT ordinal FROM person_messages"))
         assert len(rows) == 3

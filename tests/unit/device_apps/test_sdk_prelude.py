@@ -12,6 +12,8 @@ import lineloop.device.containers.child as child
 from lineloop.kit import json
 
 PRELUDE = Path(str(child.__file__)).with_name("sdk_prelude.js").read_text(encoding="utf-8")
+GOLDEN = Path(__file__).parents[3] / "spec" / "golden" / "session_data" / "subscriptions.json"
+CASES: list[Any] = json.loads(GOLDEN.read_text(encoding="utf-8"))["cases"]
 INIT = {
     "v": 1,
     "type": "init",
@@ -79,49 +81,20 @@ def sdk() -> Sdk:
 
 
 @pytest.mark.requirement("D43")
-def test_repeats_and_older_revisions_are_dropped(sdk: Sdk) -> None:
-    for revision in (3, 3, 4, 2, 4, 5):
-        sdk.change(revision)
-    assert sdk.seen == [3, 4, 5]
-
-
-@pytest.mark.requirement("D43")
-def test_after_a_jump_the_sdk_gets_and_subscribes_again(sdk: Sdk) -> None:
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_a_golden_sequence_is_heard_coherently(sdk: Sdk, case: Any) -> None:
     first = sdk.subscription
-    sdk.change(3)
-    sdk.change(6)
-    assert sdk.seen == [3]
-    assert sdk.types() == ["session.subscribe", "session.unsubscribe", "session.get"]
-    sdk.answer("session.get", {"data": {"n": 7}, "revision": 7})
-    assert sdk.types()[-1] == "session.subscribe"
-    assert sdk.subscription != first
-    sdk.change(8, first)
-    sdk.change(7)
-    sdk.change(8)
-    assert sdk.seen == [3, 7, 8]
-
-
-@pytest.mark.requirement("D43")
-def test_after_a_new_connection_a_listener_sees_one_coherent_sequence(sdk: Sdk) -> None:
-    sdk.change(3)
-    sdk.change(4)
-    sdk.deliver(INIT)
-    sdk.answer("session.get", {"data": {"n": 4}, "revision": 4})
-    sdk.change(4)
-    sdk.change(5)
-    assert sdk.seen == [3, 4, 5]
-
-
-@pytest.mark.requirement("D43")
-def test_two_jumps_in_a_row_make_one_new_subscription(sdk: Sdk) -> None:
-    sdk.change(1)
-    sdk.change(5)
-    sdk.change(9)
-    assert sdk.types().count("session.get") == 1
-    sdk.answer("session.get", {"data": {"n": 9}, "revision": 9})
-    sdk.change(9)
-    sdk.change(10)
-    assert sdk.seen == [1, 9, 10]
+    for step in case["steps"]:
+        if "get" in step:
+            sdk.answer("session.get", {"data": {"n": step["get"]}, "revision": step["get"]})
+        elif "init" in step:
+            sdk.deliver(INIT)
+        elif "old" in step:
+            sdk.change(step["old"], first)
+        else:
+            sdk.change(step["changed"])
+    assert sdk.seen == case["heard"]
+    assert sdk.types() == case["asked"]
 
 
 def test_a_listener_that_stopped_hears_nothing(sdk: Sdk) -> None:
