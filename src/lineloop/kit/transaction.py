@@ -16,21 +16,21 @@ _NOTHING: tuple[object, ...] = ()
 class Tx:
     """One run of one job. Worthless after the job has returned."""
 
-    __slots__ = ("_connection", "_cursors", "callbacks", "error")
+    __slots__ = ("_connection", "_cursors", "callbacks", "errors")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._cursors: list[sqlite3.Cursor] = []
         self.callbacks: list[Callable[[], object]] = []
-        # The last error of SQLite, kept although a job may swallow or translate it.
-        self.error: sqlite3.Error | None = None
+        # Every error of SQLite, kept although a job may swallow or translate it.
+        self.errors: list[sqlite3.Error] = []
 
     def execute(self, sql: str, params: Params = _NOTHING) -> sqlite3.Cursor:
         """Run one statement. The cursor lives until the job returns. Raises sqlite3.Error."""
         try:
             cursor = self._connection.execute(sql, params)  # pyright: ignore[reportArgumentType]
         except sqlite3.Error as error:
-            self.error = error
+            self.errors.append(error)
             raise
         self._cursors.append(cursor)
         return cursor
@@ -40,7 +40,7 @@ class Tx:
         try:
             return self._connection.execute(sql, params).fetchone()  # pyright: ignore[reportArgumentType]
         except sqlite3.Error as error:
-            self.error = error
+            self.errors.append(error)
             raise
 
     def all(self, sql: str, params: Params = _NOTHING) -> list[sqlite3.Row]:
@@ -48,7 +48,7 @@ class Tx:
         try:
             return self._connection.execute(sql, params).fetchall()  # pyright: ignore[reportArgumentType]
         except sqlite3.Error as error:
-            self.error = error
+            self.errors.append(error)
             raise
 
     def run(self, sql: str, params: Params = _NOTHING) -> int:
@@ -56,7 +56,7 @@ class Tx:
         try:
             return self._connection.execute(sql, params).rowcount  # pyright: ignore[reportArgumentType]
         except sqlite3.Error as error:
-            self.error = error
+            self.errors.append(error)
             raise
 
     def after_commit(self, callback: Callable[[], object]) -> None:

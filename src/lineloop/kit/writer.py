@@ -213,7 +213,7 @@ class Writer:
             job.error = error
         finally:
             tx.close()
-        return storage_failure(tx.error) if tx.error is not None else None
+        return next(filter(None, map(storage_failure, tx.errors)), None)
 
     def _commit(self, jobs: list[Job]) -> bool:
         try:

@@ -17,7 +17,9 @@ _SETTLE_LIMIT_SECONDS = 5.0
 
 
 class FakeClock:
-    """A Clock whose time stands still until `advance`. Wall and monotonic time move together unless `jump`ed."""
+    """A Clock whose time stands still until `advance`. Wall and monotonic time move together unless
+    `jump`ed.
+    """
 
     def __init__(self, now_ms: int = 1_767_323_045_678) -> None:
         self._start_ms = now_ms
@@ -50,7 +52,9 @@ class FakeClock:
         self._start_ms += round(seconds * 1000)
 
     def settle_on(self, idle: Callable[[], bool]) -> None:
-        """Count something outside the loop as unsettled work until `idle()` is true, e.g. `lambda: db.idle`."""
+        """Count something outside the loop as unsettled work until `idle()` is true, e.g. `lambda:
+        db.idle`.
+        """
         self._idle.append(idle)
 
     async def advance(self, seconds: float) -> None:
@@ -58,7 +62,11 @@ class FakeClock:
         await self.settle()
         target = self._elapsed + seconds
         while self._sleepers and self._sleepers[0][0] <= target:
-            due = self._sleepers[0][0]
+            due, _, future = self._sleepers[0]
+            if future.done():
+                # Cancelled meanwhile: nobody to wake, nothing to settle.
+                heapq.heappop(self._sleepers)
+                continue
             self._elapsed = max(self._elapsed, due)
             while self._sleepers and self._sleepers[0][0] <= due:
                 _, _, future = heapq.heappop(self._sleepers)

@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -267,6 +267,23 @@ async def test_a_full_disk_fails_every_job_of_the_batch_and_ends_when_there_is_r
     await database.write(lambda tx: tx.run(big))
     assert await database.write(note(3)) == 3
     assert await database.read(numbers) == [0, 3]
+
+
+@pytest.mark.requirement("K7")
+async def test_a_job_that_swallows_the_full_disk_is_not_stored_either(database: Database) -> None:
+    def swallow(tx: Tx) -> int:
+        tx.all(f"PRAGMA max_page_count = {tx.all('PRAGMA page_count')[0][0]}")
+        for sql in (
+            "INSERT INTO notes(owner, number, body) VALUES ('big', 0, zeroblob(100000))",
+            "INSERT INTO notes(owner, number) VALUES ('me', NULL)",
+        ):
+            with suppress(sqlite3.Error):
+                tx.run(sql)
+        return 1
+
+    with pytest.raises(DatabaseUnavailable):
+        await database.write(swallow)
+    assert await database.read(numbers) == []
 
 
 @pytest.fixture
