@@ -107,6 +107,8 @@ async def our_side(folder: Path) -> AsyncGenerator[Caller]:
         admin = await stack.enter_async_context(await Loop.connect(url, admin_token))
         device = Actor("runtime", "bench-device")
         made = await admin.request("POST", "/v1/tokens", json={"actor": device.to_wire()})
+        joined = ["device", "--server", url, "--token", made["token"]]
+        await stack.enter_async_context(lineloop(folder, "device", *joined))
         install = ["app", "install", str(PROBE), "--yes", "--data-dir", str(folder / "device-data")]
         done = subprocess.run(
             [sys.executable, "-m", "lineloop.cli", *install],
@@ -116,8 +118,6 @@ async def our_side(folder: Path) -> AsyncGenerator[Caller]:
         )
         if done.returncode:
             raise RuntimeError(done.stderr.decode())
-        joined = ["device", "--server", url, "--token", made["token"]]
-        await stack.enter_async_context(lineloop(folder, "device", *joined))
         agent = await admin.request("POST", "/v1/tokens", json={"actor": AGENT.to_wire()})
         loop = await stack.enter_async_context(await Loop.connect(url, agent["token"]))
         conversation = await admin.create_conversation("bench")

@@ -50,7 +50,7 @@ def run_up(settings: Settings, options: UpOptions) -> int:
         from lineloop.cli.surroundings import Surroundings
         from lineloop.client.in_process import InProcessTransport
         from lineloop.client.loop import Loop
-        from lineloop.operators.assistant import assistant
+        from lineloop.operators.assistant import assistant_operator
         from lineloop.operators.worker import OperatorWorker
         from lineloop.protocol.actors import RUNTIME, Actor
 
@@ -64,7 +64,7 @@ def run_up(settings: Settings, options: UpOptions) -> int:
             server = await stack.enter_async_context(started_server(around, stop))
             await stack.enter_async_context(served(server.asgi, listener))
             stack.push_async_callback(server.drain, DRAIN_SECONDS)
-            helper = assistant()
+            helper = assistant_operator(target=settings.model)
             loop = Loop(inside(helper.actor), clock=around.clock, faults=around.faults)
             await stack.enter_async_context(loop)
             await stack.enter_async_context(OperatorWorker(helper, loop))

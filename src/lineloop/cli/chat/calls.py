@@ -82,7 +82,7 @@ def told_of(call: Call, kind: str, payload: Mapping[str, Any], now_ms: int) -> s
         return _receipt(call, payload, now_ms)
     if kind == RESULT:
         call.ended = True
-        return f"{_mark(payload)} {call.name}: {result_text(payload.get('result'))}"
+        return f"{_mark(call, payload)} {call.name}: {result_text(payload.get('result'))}"
     if kind == ERROR:
         call.ended = True
         code, message = payload.get("code", "failed"), payload.get("message", "")
@@ -129,10 +129,13 @@ def end_of(payload: Mapping[str, Any], now_ms: int) -> int | None:
     return now_ms + remaining if isinstance(remaining, int) else None
 
 
-def _mark(payload: Mapping[str, Any]) -> str:
+def _mark(call: Call, payload: Mapping[str, Any]) -> str:
+    """What did not begin, what was cut short (only what had started can be), what is done."""
     result: Any = payload.get("result")
     outcome: Any = result.get("outcome") if isinstance(result, Mapping) else None
-    return {"not_started": "✗", "interrupted": "■", "cancelled": "■"}.get(str(outcome), "✓")
+    if outcome == "not_started":
+        return "✗"
+    return "■" if call.stage == "started" and outcome != "completed" else "✓"
 
 
 def result_text(result: Any) -> str:
@@ -147,5 +150,5 @@ def result_text(result: Any) -> str:
         return arguments_text(result) or "done"
     words = str(outcome).replace("_", " ")
     if isinstance(elapsed, int):
-        words += f" after {clock_text(elapsed)}"
-    return words + (f": {reason}" if reason else "")
+        words += f" after {clock_text(elapsed - elapsed % 1000)}"
+    return words + (f" ({str(reason).replace('_', ' ')})" if reason else "")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from lineloop.cli.chat.calls import INVOKE, Call, arguments_text, clock_text, told_of
 from lineloop.kit.clock import parse_rfc3339
-from lineloop.protocol.actors import USER
+from lineloop.protocol.actors import RUNTIME, USER, Actor
 from lineloop.protocol.errors import PatchInvalid
 from lineloop.protocol.messages import Message, MessageStatus, Purpose
 from lineloop.protocol.patches import apply_patch
@@ -106,7 +106,7 @@ class Transcript:
         card.
         """
         lines = [
-            Line(LineKind.OTHER, message.text, message.actor.key)
+            Line(LineKind.OTHER, message.text, _name(message.actor))
             for message in self._in_root()
             if message.status is MessageStatus.STREAMING and message.text and _shown(message)
         ]
@@ -167,7 +167,7 @@ class Transcript:
             return []
         if message.actor.kind == USER:
             return [Line(LineKind.YOU, message.text, "you")] if message.text else []
-        lines = [Line(LineKind.OTHER, message.text, message.actor.key)] if message.text else []
+        lines = [Line(LineKind.OTHER, message.text, _name(message.actor))] if message.text else []
         return lines + _how_it_ended(message)
 
     def _first(self, message: Message) -> bool:
@@ -214,6 +214,11 @@ class Transcript:
             return [Line(LineKind.TOOL, f"✗ refused: {text}")] if text else []
         text = told_of(call, kind, payload, parse_rfc3339(message.created_at))
         return [Line(LineKind.TOOL, text)] if text else []
+
+
+def _name(actor: Actor) -> str:
+    """What a speaker is called here. A device's key is an id, and there is only one device on this screen."""
+    return "device" if actor.kind == RUNTIME else actor.key
 
 
 def _card(message: Message) -> Mapping[str, Any]:
