@@ -252,6 +252,7 @@ async def test_the_switch_of_a_shipped_app_survives_a_restart(tmp_path: Path) ->
         assert not world.registry.apps["pomodoro"].enabled
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("D47")
 @pytest.mark.parametrize(
     "site",

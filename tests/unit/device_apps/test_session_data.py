@@ -218,6 +218,7 @@ async def test_data_survive_a_restart(tmp_path: Path) -> None:
         assert (snapshot.data, snapshot.revision) == ({"n": 1}, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("D42")
 @pytest.mark.parametrize(
     ("site", "stored"),
