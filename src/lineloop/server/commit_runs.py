@@ -27,22 +27,24 @@ from lineloop.protocol.content import envelope_of
 from lineloop.protocol.machines import RunPhase
 from lineloop.protocol.runs import Run, RunResult
 from lineloop.server.commit import Commits
-from lineloop.server.commit_run_jobs import (
+from lineloop.server.commit_run_ends import (
     RunHints,
-    SubmitRun,
     cancel_run_in,
-    claim_runs_in,
     end_due_runs_in,
     envelopes_of,
+    run_not_found,
+)
+from lineloop.server.commit_run_jobs import (
+    SubmitRun,
+    claim_runs_in,
     message_saved,
     question_closed,
     request_inventory_in,
-    run_not_found,
     submit_run_in,
     write_run_in,
 )
 from lineloop.server.decide.questions import QuestionFacts
-from lineloop.server.decide.runs import RunRow
+from lineloop.server.run_records import RunRow
 from lineloop.server.store import messages, questions, runs
 
 SUBMIT = "harness.submit"

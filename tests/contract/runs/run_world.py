@@ -32,9 +32,10 @@ from lineloop.server.commit.participation import CreateConversation, ensure_proc
 from lineloop.server.commit.speaking import SpeakCommand
 from lineloop.server.commit_run_jobs import SubmitRun
 from lineloop.server.commit_runs import RunCommits
-from lineloop.server.decide.runs import RunRow, request_digest
+from lineloop.server.decide.runs import request_digest
 from lineloop.server.migrations.conversations_ddl import CONVERSATIONS_DDL
 from lineloop.server.migrations.runs_ddl import RUNS_DDL
+from lineloop.server.run_records import RunRow
 from lineloop.server.store import conversations, messages
 from lineloop.server.wakeup.bus import Bus
 from lineloop.testing import FakeClock

@@ -23,7 +23,7 @@ from lineloop.protocol.machines import RunPhase
 from lineloop.protocol.messages import Message, Purpose
 from lineloop.server.commit.asking import answer_in
 from lineloop.server.decide.questions import Reply
-from lineloop.server.decide.runs import RunRow
+from lineloop.server.run_records import RunRow
 
 TOOLS = ["inventory", "human"]
 

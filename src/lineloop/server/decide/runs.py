@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from lineloop.kit import json
-from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import CapacityExceeded, Conflict, ErrorCode, InvalidRequest, LoopError
 from lineloop.protocol.machines import RUN, MessageStatus, RunEvent, RunPhase
 from lineloop.protocol.runs import message_status_of
+from lineloop.server.run_records import RunRow
 
 MAX_TIMEOUT_MS = 7 * 24 * 3600 * 1000
 DEFAULT_TIMEOUT_MS = 30 * 60 * 1000
@@ -29,40 +29,6 @@ UNTIL_INVENTORY = "inventory"
 _FINAL_TYPES = frozenset({"lineup.tool.result", "lineup.tool.error"})
 # Receipts that a waiting Run may have words for. The rest is told by the next one that counts.
 _SPOKEN_STAGES = frozenset({"starting"})
-
-
-@dataclass(frozen=True, slots=True)
-class RunRow:
-    """A Run as stored. Times are UTC milliseconds; `request`, `result` and `error` are parsed JSON."""
-
-    id: str
-    conversation_id: str
-    root_id: str
-    actor: Actor
-    idempotency_key: str
-    digest: str
-    effect_key: str
-    target: str
-    prompter: Actor
-    request: dict[str, Any]
-    message_id: str
-    phase: RunPhase
-    runnable: bool
-    wakes: int
-    retries: int
-    ledger_seq: int
-    submitting: int | None
-    cancel_requested_at: int | None
-    deadline_at: int
-    lease_holder: str | None
-    lease_token: int
-    lease_until: int
-    result: dict[str, Any] | None
-    error: dict[str, Any] | None
-    created_at: int
-
-    def is_held(self, now: int) -> bool:
-        return self.lease_holder is not None and self.lease_until > now
 
 
 def request_digest(body: Mapping[str, Any]) -> str:

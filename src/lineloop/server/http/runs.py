@@ -19,15 +19,17 @@ from lineloop.protocol.actors import HARNESS, Actor
 from lineloop.protocol.errors import ErrorCode, InvalidRequest, LoopError
 from lineloop.protocol.messages import MessageStatus
 from lineloop.protocol.requests import RunBody, parse_body
-from lineloop.server.commit_run_jobs import SubmitRun, run_not_found
+from lineloop.server.commit_run_ends import run_not_found
+from lineloop.server.commit_run_jobs import SubmitRun
 from lineloop.server.commit_runs import RunCommits, to_run
 from lineloop.server.decide.access import Grant, Verb
-from lineloop.server.decide.runs import RunRow, request_digest
+from lineloop.server.decide.runs import request_digest
 from lineloop.server.http.bodies import raw_body
 from lineloop.server.http.documents import document
 from lineloop.server.http.lists import DEFAULT_LIMIT, Cursor, Limit, json_response
 from lineloop.server.http.services import Services
 from lineloop.server.records import StoredMessage
+from lineloop.server.run_records import RunRow
 from lineloop.server.store import consumers, messages
 from lineloop.server.wakeup.bus import Hint, MessageChanged, PatchAppended
 

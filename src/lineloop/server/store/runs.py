@@ -12,7 +12,7 @@ from lineloop.kit import json
 from lineloop.kit.database import Tx
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.machines import RunPhase
-from lineloop.server.decide.runs import RunRow
+from lineloop.server.run_records import RunRow
 
 _COLUMNS = """
 id, conversation_id, root_id, actor_kind, actor_key, idempotency_key, digest, effect_key, target,
