@@ -159,6 +159,20 @@ def test_free_text_answers_only_where_the_card_allows_it() -> None:
     assert question.value_of("  ") is None
 
 
+def test_the_words_of_a_run_are_shown_while_they_come_and_the_answer_stays() -> None:
+    story = Story()
+    running = MessageStatus.STREAMING
+    story.take(
+        ASSISTANT, text_content("1 2"), Purpose.RUN, status=running, conversation="process", message_id="r"
+    )
+    assert story.transcript.live(T0) == [Line(LineKind.DRAFT, "1 2", "assistant")]
+    story.take(
+        ASSISTANT, text_content("1 2 3."), Purpose.RUN, conversation="process", message_id="r", revision=3
+    )
+    assert story.live() == []
+    assert story.take(ASSISTANT, text_content("1 2 3.")) == [Line(LineKind.OTHER, "1 2 3.", "assistant")]
+
+
 def test_work_in_a_process_conversation_is_hinted_at_and_not_shown() -> None:
     story = Story()
     lines = story.take(

@@ -12,12 +12,12 @@ from rich.text import Text
 
 from lineloop.cli.chat.transcript import Line, LineKind
 
-SPEAKER_STYLES = {LineKind.YOU: "bold cyan", LineKind.OTHER: "bold green"}
+SPEAKER_STYLES = {LineKind.YOU: "bold cyan", LineKind.OTHER: "bold green", LineKind.DRAFT: "green"}
 
 
 def paint(line: Line) -> RenderableType:
     match line.kind:
-        case LineKind.YOU | LineKind.OTHER:
+        case LineKind.YOU | LineKind.OTHER | LineKind.DRAFT:
             grid = Table.grid(padding=(0, 1, 0, 0))
             grid.add_column(no_wrap=True)
             grid.add_column(overflow="fold")
@@ -49,7 +49,7 @@ def clean(text: str) -> str:
 def plain(line: Line) -> str:
     """The line for pipes and logs, without colour."""
     match line.kind:
-        case LineKind.YOU | LineKind.OTHER:
+        case LineKind.YOU | LineKind.OTHER | LineKind.DRAFT:
             return f"{line.speaker}: {clean(line.text)}"
         case LineKind.CARD:
             return f"{line.speaker} asks: {clean(line.text)}"

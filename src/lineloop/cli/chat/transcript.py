@@ -23,6 +23,7 @@ from lineloop.protocol.patches import apply_patch
 class LineKind(StrEnum):
     YOU = "you"
     OTHER = "other"
+    DRAFT = "draft"
     TOOL = "tool"
     CARD = "card"
     NOTE = "note"
@@ -30,7 +31,7 @@ class LineKind(StrEnum):
 
 
 class Line(NamedTuple):
-    """One thing to show. `speaker` is a short name for YOU and OTHER, else empty."""
+    """One thing to show. `speaker` is a short name where somebody speaks, else empty."""
 
     kind: LineKind
     text: str
@@ -115,9 +116,7 @@ class Transcript:
                 left = call.ends_at_ms - now_ms
                 words = f"{clock_text(left)} left" if left > 0 else "time is up"
                 lines.append(Line(LineKind.TOOL, f"● {call.label} · {words} · say stop to end it"))
-        working = self._working()
-        if working and not lines:
-            lines.append(Line(LineKind.NOTE, f"{working} is working …"))
+        lines += self._at_work()
         question = self.question()
         if question:
             lines.append(Line(LineKind.NOTE, question.hint()))
@@ -149,12 +148,19 @@ class Transcript:
         mine = (message for message in self.messages.values() if message.conversation_id == self.root_id)
         return sorted(mine, key=lambda message: message.ordinal)
 
-    def _working(self) -> str | None:
+    def _at_work(self) -> list[Line]:
+        """Runs that go on in process conversations: their words so far, or that somebody works."""
+        lines: list[Line] = []
         for message in self.messages.values():
-            if message.conversation_id != self.root_id and message.status is MessageStatus.STREAMING:
-                behalf = message.on_behalf_of
-                return message.actor.operator_key or (behalf.key if behalf else None) or message.actor.key
-        return None
+            if message.conversation_id == self.root_id or message.status is not MessageStatus.STREAMING:
+                continue
+            speaker = message.speaker
+            name = speaker.operator_key or speaker.key
+            if message.purpose is Purpose.RUN and message.text:
+                lines.append(Line(LineKind.DRAFT, message.text, name))
+            else:
+                lines.append(Line(LineKind.NOTE, f"{name} is working …"))
+        return lines
 
     def _lines_of(self, message: Message) -> list[Line]:
         if message.conversation_id != self.root_id:
