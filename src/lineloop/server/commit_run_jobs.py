@@ -106,7 +106,7 @@ def submit_run_in(
     )
     output = {"run_id": command.run_id, "effect_key": command.effect_key, "target": command.target}
     meta = {**(command.request.get("meta") or {}), "output": output}
-    spoken = speak_in(
+    speak_in(
         tx,
         ctx,
         SpeakCommand(
@@ -121,11 +121,27 @@ def submit_run_in(
             run_id=command.run_id,
         ),
     )
+    run = _accepted(ctx, command, conversation.root_id, timeout_ms)
+    runs.insert(tx, run, json.dumps(command.request))
+    facts = {
+        "target": command.target,
+        "effect_key": command.effect_key,
+        "idempotency_key": command.idempotency_key,
+        "prompter": str(command.prompter),
+    }
+    submitted = Entry(SUBMITTED, facts, "1", {"text": command.request["text"]})
+    add_entries_in(tx, ctx, run, [submitted], attempt=0)
+    tx.after_commit(hints.tell_runnable)
+    return run, True
+
+
+def _accepted(ctx: CommitContext, command: SubmitRun, root_id: str, timeout_ms: int) -> RunRow:
+    """The new Run; its deadline is fixed here and never again."""
     now = ctx.clock.now_ms()
-    run = RunRow(
+    return RunRow(
         id=command.run_id,
         conversation_id=command.conversation_id,
-        root_id=conversation.root_id,
+        root_id=root_id,
         actor=command.actor,
         idempotency_key=command.idempotency_key,
         digest=command.digest,
@@ -133,7 +149,7 @@ def submit_run_in(
         target=command.target,
         prompter=command.prompter,
         request=command.request,
-        message_id=spoken.message.id,
+        message_id=command.message_id,
         phase=RUN.initial,
         runnable=True,
         wakes=0,
@@ -149,17 +165,6 @@ def submit_run_in(
         error=None,
         created_at=now,
     )
-    runs.insert(tx, run, json.dumps(command.request))
-    facts = {
-        "target": command.target,
-        "effect_key": command.effect_key,
-        "idempotency_key": command.idempotency_key,
-        "prompter": str(command.prompter),
-    }
-    submitted = Entry(SUBMITTED, facts, "1", {"text": command.request["text"]})
-    add_entries_in(tx, ctx, run, [submitted], attempt=0)
-    tx.after_commit(hints.tell_runnable)
-    return run, True
 
 
 def claim_runs_in(
