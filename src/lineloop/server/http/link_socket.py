@@ -106,5 +106,5 @@ async def _close(socket: WebSocket, code: int) -> None:
     if socket.application_state is not WebSocketState.DISCONNECTED:
         try:
             await socket.close(code)
-        except (RuntimeError, OSError):
+        except (WebSocketDisconnect, RuntimeError, OSError):
             return
