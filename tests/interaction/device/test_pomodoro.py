@@ -235,7 +235,9 @@ async def test_a_foreground_that_never_comes_means_it_never_began(tmp_path: Path
 
 @pytest.mark.requirement("D27")
 @pytest.mark.parametrize("manner", [Manner.OTHER_INSTANCE, Manner.TWICE])
-async def test_only_a_confirmation_of_this_showing_counts_and_only_once(tmp_path: Path, manner: Manner) -> None:
+async def test_only_a_confirmation_of_this_showing_counts_and_only_once(
+    tmp_path: Path, manner: Manner
+) -> None:
     async with device_world(tmp_path, host=SimulatedHost(manner)) as world:
         await start(world)
         await world.stages("call-1", "starting")

@@ -246,8 +246,8 @@ def decide_outcome(
         if fits and isinstance(outcome.result, dict):
             return plan.succeed(call, outcome.result)
         plan.audit_call(call, "output_invalid", detail={"payload": outcome.result})
-        return plan.fail(call, Failure(ErrorCode.HANDLER_FAILED, "output_invalid"))
-    return plan.fail(call, Failure(outcome.code, outcome.reason, outcome.message))
+        return plan.fail(call, Failure(ErrorCode.HANDLER_FAILED, "output_invalid"), handler_done=True)
+    return plan.fail(call, Failure(outcome.code, outcome.reason, outcome.message), handler_done=True)
 
 
 def decide_progress(plan: Plan, call: Call, value: Any) -> None:

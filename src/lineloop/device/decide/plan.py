@@ -118,14 +118,14 @@ class Plan:
         self._answer(ended, envelope, urgent=True)
         return ended
 
-    def fail(self, call: Call, failure: Failure) -> Call:
+    def fail(self, call: Call, failure: Failure, *, handler_done: bool = False) -> Call:
         """Ends the call with a coded error; whoever works on it or was asked about it is told to stop."""
         state = "cancelled" if failure.code in CANCELLED_CODES else "failed"
         if call.state == "awaiting_consent":
             closed = "denied" if failure.code == ErrorCode.CANCELLED_BY_USER else "expired"
             self.facts.append(ConsentClosed(call.ref, closed))
             self.effects.append(WithdrawConsent(call.ref))
-        if call.state in ("dispatched", "operating") and call.operation_id is None:
+        if call.state in ("dispatched", "operating") and call.operation_id is None and not handler_done:
             self.effects.append(CancelHandler(call))
         error = failure.error()
         outcome = {"code": str(failure.code), "message": error.message, **error.detail}
