@@ -110,6 +110,7 @@ class Server:
         self.services = self._services(epoch)
         self.asgi = Edge(self._application(), settings, self.ids, self.metrics)
         self._keep_up()
+        await self.runs.forget_leases()
         await self.runner.start()
         self._started = True
         self.services.ready = True

@@ -143,6 +143,13 @@ class RunCommits:
 
         await self._commits.write(give_back)
 
+    async def forget_leases(self) -> int:
+        """At the start of the only server of a database: whoever held a lease is dead. Returns how many.
+
+        Should it live after all, its next write is refused: a take-over has another token.
+        """
+        return await self._commits.write(runs.release_all)
+
     async def write(self, lease: Lease, change: RunChange, *, label: str) -> Written:
         ctx = self._commits.ctx
         return await self._commits.write(lambda tx: write_run_in(tx, ctx, self._hints, lease, change), label)

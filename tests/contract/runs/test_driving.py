@@ -140,6 +140,19 @@ async def test_a_lease_has_one_holder_and_an_expired_one_cannot_be_renewed(world
     assert second.lease == Lease(run.id, "b", first.lease.token + 1)
 
 
+async def test_a_server_that_starts_anew_takes_up_the_runs_of_the_dead_at_once(world: RunWorld) -> None:
+    await world.start_engine()
+    run = await world.submit("/slow 5")
+    held = await world.reach(run, RunPhase.RUNNING)
+    await world.kill_engine()
+    assert (await world.run(run)).is_held(world.clock.now_ms())
+    assert await world.runs.forget_leases() == 1
+    await world.start_engine()
+    await world.reach(run, RunPhase.SUCCEEDED)
+    assert (await world.run(run)).lease_token > held.lease_token
+    assert (await world.text(run)).startswith("1 2 3 4 5.")
+
+
 async def test_a_graceful_stop_gives_every_run_back_at_once(world: RunWorld) -> None:
     runner = await world.start_engine()
     run = await world.submit("/slow 5")

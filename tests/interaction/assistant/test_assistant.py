@@ -74,7 +74,7 @@ async def test_words_about_a_running_timer_come_after_started(world: AssistantWo
     ("start", "stop", "ended"),
     [
         ("start a 1 minute focus called tea", "stop", 'Pomodoro "tea" was interrupted after 12 s.'),
-        ("现在开始 20 分钟的冥想，帮我计时", "停止", "Pomodoro已经停下，一共 12 秒。"),
+        ("现在开始 20 分钟的冥想，帮我计时", "停止", "Pomodoro 已经停下，一共 12 秒。"),
     ],
 )
 async def test_a_person_stops_a_running_timer_and_reads_how_it_ended_once(

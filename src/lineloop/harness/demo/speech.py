@@ -51,7 +51,14 @@ _CHINESE_REASONS = {
     "left": "你离开了",
     "deadline": "等待时间到了",
     "no_container": "没有可以运行它的地方",
+    "interrupted_by_agent": "由助手停下",
+    "cancelled_by_agent": "由助手取消",
 }
+_ENGLISH_REASONS = {
+    "interrupted_by_agent": "stopped by the assistant",
+    "cancelled_by_agent": "cancelled by the assistant",
+}
+_LATIN_BESIDE_HAN = re.compile(r"(?<=[A-Za-z0-9])(?=[\u4e00-\u9fff])|(?<=[\u4e00-\u9fff])(?=[A-Za-z0-9])")
 
 _COMMANDS = "\n".join(
     (
@@ -65,6 +72,11 @@ _COMMANDS = "\n".join(
         "/tool APP.METHOD {…}",
     )
 )
+
+
+def _spaced(text: str) -> str:
+    """Chinese with a space where Latin letters meet it, as it is printed."""
+    return _LATIN_BESIDE_HAN.sub(" ", text)
 
 
 def is_chinese(text: str) -> bool:
@@ -137,9 +149,9 @@ def preparing(tool: ToolSpec, stage: str, *, chinese: bool) -> str | None:
     """Words for a receipt before anything has begun; None when there is nothing worth saying."""
     app = app_title(tool, chinese=chinese)
     if stage == "starting":
-        return f"正在准备{app}……" if chinese else f"Getting {app} ready…"
+        return _spaced(f"正在准备{app}……") if chinese else f"Getting {app} ready…"
     if stage == "activation_ready":
-        return f"{app}已就绪。" if chinese else f"{app} is ready."
+        return _spaced(f"{app}已就绪。") if chinese else f"{app} is ready."
     return None
 
 
@@ -162,20 +174,17 @@ def tell_result(tool: ToolSpec, arguments: Mapping[str, Any], result: ToolResult
 def tell_started(
     tool: ToolSpec, arguments: Mapping[str, Any], facts: Mapping[str, Any], *, chinese: bool
 ) -> str:
-    """The operation runs: said only here. Time facts come from the receipt."""
+    """The operation runs: said only here. Its length comes from the receipt; clocks differ, so no time of
+    day.
+    """
     app = app_title(tool, chinese=chinese)
     label = _label(arguments)
     length = _first_duration(facts, ("duration_ms", "remaining_ms")) or _first_duration(arguments, None)
-    ends_at = str(facts.get("ends_at", ""))
     if chinese:
         text = f"已经开始：{app}" + (f"“{label}”" if label else "")
-        text += f"，{spoken(length, chinese=True)}" if length else ""
-        return text + (f"，到 {_clock_time(ends_at)}（UTC）结束。" if ends_at else "，正在计时。")
+        return text + (f"，{spoken(length, chinese=True)}" if length else "") + "，正在计时。"
     text = f"Started: {app}" + (f' "{label}"' if label else "")
-    text += f", {spoken(length, chinese=False)}" if length else ""
-    return text + (
-        f"; it is running and ends at {_clock_time(ends_at)} UTC." if ends_at else "; it is running."
-    )
+    return text + (f", {spoken(length, chinese=False)}" if length else "") + "; it is running."
 
 
 def tell_outcome(
@@ -191,11 +200,12 @@ def tell_outcome(
     if chinese:
         text = f"{title}" + (f"“{label}”" if label else "") + f"：{_CHINESE_OUTCOMES.get(outcome, outcome)}"
         text += f"，共 {spoken(elapsed, chinese=True)}" if elapsed is not None else ""
-        return text + (f"（{_CHINESE_REASONS.get(str(reason), str(reason))}）" if reason else "") + "。"
+        text += f"（{_reason_words(str(reason), chinese=True)}）" if reason else ""
+        return _spaced(text) + "。"
     words = _ENGLISH_OUTCOMES.get(outcome, outcome.replace("_", " "))
     text = f"{title}" + (f' "{label}"' if label else "") + f": {words}"
     text += f" after {spoken(elapsed, chinese=False)}" if elapsed is not None else ""
-    return text + (f" ({str(reason).replace('_', ' ')})" if reason else "") + "."
+    return text + (f" ({_reason_words(str(reason), chinese=False)})" if reason else "") + "."
 
 
 def tell_operation_end(
@@ -211,12 +221,12 @@ def tell_operation_end(
     if chinese:
         text = f"{subject}{_CHINESE_OUTCOMES.get(outcome, outcome)}"
         text += f"，一共 {spoken(elapsed, chinese=True)}" if elapsed is not None else ""
-        return text + (f"（{_CHINESE_REASONS.get(reason, reason)}）" if reason else "") + "。"
+        return _spaced(text + (f"（{_reason_words(reason, chinese=True)}）" if reason else "")) + "。"
     verb = {"completed": "is complete", "failed": "failed", "not_started": "did not start"}.get(
         outcome, f"was {outcome.replace('_', ' ')}"
     )
     text = f"{subject} {verb}" + (f" after {spoken(elapsed, chinese=False)}" if elapsed is not None else "")
-    return text + (f" ({reason.replace('_', ' ')})" if reason else "") + "."
+    return text + (f" ({_reason_words(reason, chinese=False)})" if reason else "") + "."
 
 
 def tell_answer(state: str, value: Any, *, chinese: bool) -> str:
@@ -254,8 +264,9 @@ def _first_duration(values: Mapping[str, Any], names: Sequence[str] | None) -> i
     return None
 
 
-def _clock_time(timestamp: str) -> str:
-    return timestamp[11:19] if len(timestamp) >= 19 and timestamp[10] == "T" else timestamp
+def _reason_words(reason: str, *, chinese: bool) -> str:
+    words = _CHINESE_REASONS if chinese else _ENGLISH_REASONS
+    return words.get(reason, reason.replace("_", " "))
 
 
 def _tell_fields(title: str, result: Mapping[str, Any], *, chinese: bool) -> str:

@@ -65,6 +65,10 @@ _RELEASE = """
 UPDATE harness_runs SET lease_holder = NULL, lease_until = 0
 WHERE id = :id AND lease_holder = :holder AND lease_token = :token
 """
+_RELEASE_ALL = """
+UPDATE harness_runs SET lease_holder = NULL, lease_until = 0
+WHERE lease_holder IS NOT NULL AND ended_at IS NULL
+"""
 _PROGRESS = """
 UPDATE harness_runs SET phase = :phase, submitting = :submitting WHERE id = :id
 """
@@ -199,6 +203,11 @@ def renew(tx: Tx, lease: Lease, *, until: int, now: int) -> bool:
 
 def release(tx: Tx, lease: Lease) -> None:
     tx.run(_RELEASE, {"id": lease.run_id, "holder": lease.holder, "token": lease.token})
+
+
+def release_all(tx: Tx) -> int:
+    """How many leases were let go. Their tokens stay, so that a holder that still lives is refused."""
+    return tx.run(_RELEASE_ALL)
 
 
 def set_progress(tx: Tx, run_id: str, *, phase: RunPhase, submitting: int | None) -> None:
