@@ -1,4 +1,4 @@
-"""The ten-line operator as a real process, killed with -9 around its commit: no message is answered twice."""
+"""Operators and programs over a real port: killed with -9 around a commit, stopped, and the talking example."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 import uvicorn
 
+from lineloop import Operator, Turn
 from lineloop.client import Loop
 from lineloop.client.conversation import Conversation
+from lineloop.operators.loading import load_operator
+from lineloop.operators.worker import OperatorWorker, run_operator
 from lineloop.protocol.actors import Actor
 from lineloop.server.app import Server
 from lineloop.server.settings import ServerSettings
@@ -133,3 +136,48 @@ async def test_a_killed_echo_operator_answers_no_message_twice(world: World, sit
 
     await until(all_three, 20)
     assert await world.said_by_echo() == ["You said: one", "You said: two", "You said: three"]
+
+
+async def test_a_stopped_operator_ends_by_itself_and_leaves_the_loop_usable(world: World) -> None:
+    stop = asyncio.Event()
+    async with await Loop.connect(world.url, world.token) as loop:
+        running = asyncio.get_running_loop().create_task(
+            run_operator(load_operator(str(world.script)), loop, stop=stop)
+        )
+        await world.say("one")
+
+        async def answered() -> bool:
+            return await world.said_by_echo() == ["You said: one"]
+
+        await until(answered, 20)
+        stop.set()
+        await asyncio.wait_for(running, 10)
+        assert (await loop.conversation(world.conversation.id).info()).id == world.conversation.id
+
+
+async def test_the_talking_example_prints_the_answer_it_watches(world: World) -> None:
+    made = await world.person.request(
+        "POST", "/v1/tokens", json={"actor": {"kind": "operator", "key": "assistant"}}
+    )
+    assistant = Operator("assistant", display_name="Assistant")
+
+    @assistant.reconcile
+    async def reconcile(turn: Turn) -> None:
+        inbox = await turn.poll()
+        for message in inbox:
+            answer = await turn.speak(key=f"{message.id}/answer", reply_to=message.id, stream=True)
+            for word in ("You ", "said: ", message.text):
+                await answer.write(word)
+            await answer.end()
+        await turn.commit(inbox.position)
+
+    talk = Path(__file__).parents[3] / "examples/talk.py"
+    async with await Loop.connect(world.url, made["token"]) as loop, OperatorWorker(assistant, loop):
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, str(talk), world.url, ADMIN_TOKEN, "tea, please"),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        world.processes.append(process)
+        printed, _ = await asyncio.wait_for(process.communicate(), 20)
+    assert process.returncode == 0
+    assert printed.decode().endswith("You said: tea, please\n")
