@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -21,9 +22,11 @@ import httpx
 from lineloop.client.in_process import AsgiTransport
 from lineloop.kit.faults import Faults
 from lineloop.kit.ids import Ids
+from lineloop.kit.schema import ensure_schema
 from lineloop.protocol.actors import Actor
 from lineloop.server.app import Server
 from lineloop.server.http.link import LinkSession
+from lineloop.server.migrations import HEAD
 from lineloop.server.settings import ServerSettings
 from lineloop.testing.clock import FakeClock
 
@@ -129,7 +132,24 @@ async def server_world(
         await world.close()
 
 
+def _from_template(path: Path) -> None:
+    """A new database file with the schema in it: migrating once per test process is enough."""
+    if path.exists():
+        return
+    if not _template:
+        with TemporaryDirectory() as folder:
+            fresh = Path(folder) / "template.db"
+            ensure_schema(fresh, package="lineloop.server.migrations", head=HEAD)
+            _template.append(fresh.read_bytes())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(_template[0])
+
+
+_template: list[bytes] = []
+
+
 async def _started(settings: ServerSettings, clock: FakeClock, faults: Faults) -> Server:
+    _from_template(settings.database)
     server = Server(settings, clock=clock, ids=Ids(clock), faults=faults)
     await server.start()
     database = server.db

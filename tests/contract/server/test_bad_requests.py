@@ -7,10 +7,10 @@ import json
 from typing import Any
 
 import pytest
+from tests.contract.server.calls import get, history, speak
 
 from lineloop.protocol.error_codes import ERRORS
 from lineloop.testing.server_world import ServerWorld
-from tests.contract.server.calls import get, history, speak
 
 CASES: dict[str, tuple[str, str, bytes, dict[str, str], str]] = {
     "unknown route": ("GET", "/v1/nowhere", b"", {}, "route_not_found"),
@@ -20,9 +20,27 @@ CASES: dict[str, tuple[str, str, bytes, dict[str, str], str]] = {
     "wrong token": ("GET", "/v1/conversations", b"", {"authorization": "Bearer x"}, "unauthorized"),
     "another scheme": ("GET", "/v1/conversations", b"", {"authorization": "Basic eDp5"}, "unauthorized"),
     "another host": ("GET", "/v1/conversations", b"", {"host": "evil.example"}, "host_not_allowed"),
-    "host with a trick": ("GET", "/v1/conversations", b"", {"host": "127.0.0.1.evil.example"}, "host_not_allowed"),
-    "another origin": ("POST", "/v1/conversations", b"{}", {"origin": "http://evil.example"}, "origin_not_allowed"),
-    "another port": ("POST", "/v1/conversations", b"{}", {"origin": "http://127.0.0.1:81"}, "origin_not_allowed"),
+    "host with a trick": (
+        "GET",
+        "/v1/conversations",
+        b"",
+        {"host": "127.0.0.1.evil.example"},
+        "host_not_allowed",
+    ),
+    "another origin": (
+        "POST",
+        "/v1/conversations",
+        b"{}",
+        {"origin": "http://evil.example"},
+        "origin_not_allowed",
+    ),
+    "another port": (
+        "POST",
+        "/v1/conversations",
+        b"{}",
+        {"origin": "http://127.0.0.1:81"},
+        "origin_not_allowed",
+    ),
     "null origin": ("POST", "/v1/conversations", b"{}", {"origin": "null"}, "origin_not_allowed"),
     "malformed JSON": ("POST", "/v1/conversations", b'{"name":', {}, "malformed_json"),
     "not UTF-8": ("POST", "/v1/conversations", b'{"name":"\xff"}', {}, "malformed_json"),
@@ -41,8 +59,20 @@ CASES: dict[str, tuple[str, str, bytes, dict[str, str], str]] = {
         {},
         "message_not_found",
     ),
-    "speak into nothing": ("POST", "/v1/conversations/none/messages", b'{"key":"a","text":"x"}', {}, "conversation_not_found"),
-    "bad last event id": ("GET", "/v1/conversations/none/stream", b"", {"last-event-id": "x"}, "conversation_not_found"),
+    "speak into nothing": (
+        "POST",
+        "/v1/conversations/none/messages",
+        b'{"key":"a","text":"x"}',
+        {},
+        "conversation_not_found",
+    ),
+    "bad last event id": (
+        "GET",
+        "/v1/conversations/none/stream",
+        b"",
+        {"last-event-id": "x"},
+        "conversation_not_found",
+    ),
 }
 
 
@@ -147,7 +177,8 @@ async def test_deep_documents_are_stored_or_refused_but_never_break_the_server(
 ) -> None:
     conversation = await world.conversation()
     nested = '{"a":' * depth + "1" + "}" * depth
-    raw = f'{{"key":"k","content":{{"version":"1.1","biz":"chat","meta":{{}},"blocks":[{{"id":"b","type":"x","v":{nested}}}]}}}}'
+    block = f'{{"id":"b","type":"x","v":{nested}}}'
+    raw = f'{{"key":"k","content":{{"version":"1.1","biz":"chat","meta":{{}},"blocks":[{block}]}}}}'
     answer = await world.http.post(f"/v1/conversations/{conversation}/messages", content=raw)
     assert answer.status_code in (201, 400, 422)
     await speak(world.http, conversation, "after")

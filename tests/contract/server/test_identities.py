@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from tests.contract.server.calls import get, speak, wire
 
 from lineloop.server.settings import ServerSettings
 from lineloop.testing.server_world import ServerWorld, server_world
-from tests.contract.server.calls import get, speak, wire
 
 
 async def test_a_token_acts_as_its_actor_and_as_that_operators_roles_only(world: ServerWorld) -> None:
@@ -54,7 +55,7 @@ async def test_only_an_admin_makes_lists_and_revokes_tokens(world: ServerWorld) 
 async def test_tokens_are_stored_as_digests_only(world: ServerWorld, tmp_path: Path) -> None:
     token = await world.token("operator/echo")
     await world.server.close()
-    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+    stored = await asyncio.to_thread((tmp_path / "server.db").read_bytes)
     assert token.encode() not in stored
     await world.restart()
     assert (await get(world.client({"authorization": f"Bearer {token}"}), "/conversations"))["items"] == []

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.contract.server.calls import commit, end, history, open_stream, poll, speak, texts
 
 from lineloop.kit.faults import Faults
 from lineloop.testing.server_world import ServerWorld
-from tests.contract.server.calls import commit, end, history, open_stream, poll, speak, texts
 
 
 @pytest.mark.requirement("L44")

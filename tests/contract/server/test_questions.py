@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.contract.server.calls import Json, get, history, poll, wire
 
 from lineloop.kit.faults import Faults
 from lineloop.testing.server_world import ServerWorld
-from tests.contract.server.calls import Json, get, history, poll, wire
 
 ASK: Json = {
     "kind": "ask",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.contract.server.calls import end, get, history, open_stream, set_text, speak, text_of
 
 from lineloop.testing.server_world import ServerWorld
-from tests.contract.server.calls import end, get, history, open_stream, set_text, speak, text_of
 
 ERROR_META = {"error": {"code": "operator_failed", "message": "Please try again."}}
 

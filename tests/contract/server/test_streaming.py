@@ -5,12 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from lineloop.kit.faults import Faults
-from lineloop.server.commit.context import CommitLimits
-from lineloop.server.settings import ServerSettings
-from lineloop.testing import until
-from lineloop.testing.server_world import ServerWorld, server_world
 from tests.contract.server.calls import (
     append_text,
     commit,
@@ -24,6 +18,25 @@ from tests.contract.server.calls import (
     speak,
     text_of,
 )
+
+from lineloop.kit.faults import FaultInjected, FaultMode, Faults
+from lineloop.server.commit.context import CommitLimits
+from lineloop.server.settings import ServerSettings
+from lineloop.testing import until
+from lineloop.testing.server_world import ServerWorld, server_world
+
+
+class Disk(Faults):
+    """While it `fails`, no commit succeeds."""
+
+    def __init__(self) -> None:
+        super().__init__(["database.before_commit"])
+        self.fails = False
+
+    def reach(self, site: str) -> FaultMode | None:
+        if self.fails:
+            raise FaultInjected(site)
+        return super().reach(site)
 
 
 @pytest.mark.requirement("L20")
@@ -60,7 +73,12 @@ async def test_end_closes_the_message_for_good(world: ServerWorld) -> None:
     assert await end(world.http, message["id"], 2) == {"revision": 2, "status": "completed"}
     assert (await emit(world.http, message["id"], set_text(3, "b"), status=409))["code"] == "message_ended"
     stored = await get(world.http, f"/messages/{message['id']}")
-    assert (stored["status"], stored["revision"], stored["offset"], text_of(stored)) == ("completed", 2, 1, "a")
+    assert (stored["status"], stored["revision"], stored["offset"], text_of(stored)) == (
+        "completed",
+        2,
+        1,
+        "a",
+    )
 
 
 @pytest.mark.requirement("L30")
@@ -112,9 +130,12 @@ async def test_an_end_concerns_its_own_message_only(world: ServerWorld) -> None:
 @pytest.mark.requirement("L34")
 async def test_an_end_that_met_a_storage_failure_is_repeated_under_its_number(world: ServerWorld) -> None:
     message = await open_stream(world.http, await world.conversation())
-    await world.restart(faults=Faults(["database.before_commit"], "database.before_commit:raise:2"))
+    disk = Disk()
+    await world.restart(faults=disk)
+    disk.fails = True
     refused = await end(world.http, message["id"], 1, 503)
     assert (refused["code"], refused["retryable"]) == ("storage_unavailable", True)
+    disk.fails = False
     assert await end(world.http, message["id"], 1) == {"revision": 1, "status": "completed"}
     assert (await get(world.http, f"/messages/{message['id']}"))["offset"] == 1
 
@@ -191,16 +212,17 @@ async def test_a_message_beyond_its_limit_takes_no_more(tmp_path: Path) -> None:
 
 
 async def test_an_abandoned_stream_ends_failed_with_a_reason(tmp_path: Path) -> None:
-    async with server_world(tmp_path, sweep_seconds=3600.0) as world:
+    limits = CommitLimits(silent_stream_ms=600_000)
+    async with server_world(tmp_path, sweep_seconds=3600.0, limits=limits) as world:
         conversation = await world.conversation()
         echo = await world.actor("operator/echo")
         await speak(world.http, conversation, "in", target="operator/echo")
         gone = await open_stream(world.http, conversation, "gone", target="operator/echo")
         alive = await open_stream(world.http, conversation, "alive")
         await emit(world.http, gone["id"], set_text(1, "half"))
-        await world.advance(20 * 3600)
+        await world.advance(400)
         await emit(world.http, alive["id"], set_text(1, "still"))
-        await world.advance(5 * 3600)
+        await world.advance(300)
         stored = await get(world.http, f"/messages/{gone['id']}")
         assert (stored["status"], stored["offset"], text_of(stored)) == ("failed", 2, "half")
         assert stored["content"]["meta"]["error"]["code"] == "writer_gone"

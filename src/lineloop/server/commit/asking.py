@@ -1,4 +1,4 @@
-"""The jobs of questions to people: open, answer, time out (spec/protocol.md §8.2).
+"""The jobs of questions to people: open, answer, time out (spec/protocol.md §6.1).
 
 A question is a message whose card changes once. Closing it and storing the answer are one transaction; a
 question whose time is up is closed before anything else is decided about it.

@@ -1,4 +1,4 @@
-"""Rules of questions to people: open, answer, dismiss, time out (spec/protocol.md §8.2). Pure.
+"""Rules of questions to people: open, answer, dismiss, time out (spec/protocol.md §6.1). Pure.
 
 Decides what an answer makes of a question's stored facts. Leaves clocks, rows and messages to `commit`; which
 values are offered is decided by the protocol's `check_answer`.

@@ -1,4 +1,4 @@
-"""Routes of messages: speak, read history, append, end. The writing ones are hot: they take the raw request."""
+"""Routes of messages: speak, read, append, end. The writing ones are hot: they take the raw request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem documents (spec/protocol.md §9). Nothing of the inside goes out: no trace, no
+"""Errors as RFC 9457 problem documents (spec/protocol.md §12). Nothing of the inside goes out: no trace, no
 cause.
 """
 
@@ -60,6 +60,11 @@ def install_handlers(app: FastAPI) -> None:
             response.headers[name] = value
         return response
 
+    async def broken(request: Request, _: Exception) -> Response:
+        # The framework raises it again behind this answer; the edge records it.
+        return problem_response(internal_error(request.state.request_id))
+
+    app.add_exception_handler(Exception, broken)
     app.add_exception_handler(LoopError, loop_error)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http_error)

@@ -1,4 +1,4 @@
-"""Deadlines: questions close on time, abandoned streams end (spec/protocol.md §3.5, §8.2).
+"""Deadlines: questions close on time, abandoned streams end (spec/protocol.md §3.5, §6.1).
 
 A timer for the next due question makes it precise; a sweep makes it certain, also after a restart.
 """
@@ -81,17 +81,22 @@ class SilentStreams:
             await self._clock.sleep(SILENT_SWEEP_SECONDS)
 
     async def end_silent(self) -> int:
-        """Ends those that are due; how many."""
-        commits, ctx = self._commits, self._commits.ctx
+        """Ends those that are due; how many. Looks first: an idle server writes nothing."""
+        if not await self._commits.read(self._silent):
+            return 0
+        return await self._commits.write(self._end_silent_in, "server.silent")
 
-        def end(tx: Tx) -> int:
-            before = ctx.clock.now_ms() - ctx.limits.silent_stream_ms
-            silent = messages.silent_streams(tx, before=before, limit=SILENT_LIMIT)
-            for message_id, revision in silent:
-                meta = error_meta(ErrorCode.WRITER_GONE, "The writer of this message fell silent.")
-                patch = {"op": PatchOp.ERROR.value, "seq": revision + 1, "meta": meta}
-                append_in(tx, ctx, AppendCommand(message_id, [patch]))
-                end_in(tx, ctx, EndCommand(message_id, None, MessageStatus.FAILED))
-            return len(silent)
+    def _silent(self, tx: Tx) -> list[tuple[str, int]]:
+        ctx = self._commits.ctx
+        before = ctx.clock.now_ms() - ctx.limits.silent_stream_ms
+        return messages.silent_streams(tx, before=before, limit=SILENT_LIMIT)
 
-        return await commits.write(end, "server.silent")
+    def _end_silent_in(self, tx: Tx) -> int:
+        ctx = self._commits.ctx
+        silent = self._silent(tx)
+        for message_id, revision in silent:
+            meta = error_meta(ErrorCode.WRITER_GONE, "The writer of this message fell silent.")
+            patch = {"op": PatchOp.ERROR.value, "seq": revision + 1, "meta": meta}
+            append_in(tx, ctx, AppendCommand(message_id, [patch]))
+            end_in(tx, ctx, EndCommand(message_id, None, MessageStatus.FAILED))
+        return len(silent)
