@@ -101,6 +101,7 @@ class LiveIO:
         self._must_enter_running = claim.phase is RunPhase.STARTING
         self._queue: list[Json] = []
         self._prefix: list[Json] = []
+        self._pending: list[Entry] = []
         self._toolset: Toolset | None = None
         self._closed = False
 
@@ -131,17 +132,15 @@ class LiveIO:
         self._queue.append(_bare(patch))
 
     async def flush(self) -> None:
-        if self._queue:
+        if self._queue or self._pending:
             await self._commit(_Outgoing(), STEP)
 
     def recorded(self, entry_type: str, key: str) -> Json | None:
         return self.journal.content(entry_type, key)
 
     async def record(self, entry_type: str, key: str, facts: Json, content: Any = None) -> None:
-        if self.journal.find(entry_type, key) is not None:
-            await self.flush()
-            return
-        await self._commit(_Outgoing([Entry(entry_type, facts, key, content)]), STEP)
+        if self.journal.find(entry_type, key) is None:
+            self._pending.append(Entry(entry_type, facts, key, content))
 
     async def reference(self, native_id: str, facts: Json) -> None:
         if any(known.native_id == native_id for known in self.journal.references):
@@ -351,7 +350,7 @@ class LiveIO:
             await self._clock.sleep(_INLINE_WAIT_SECONDS)
             return
         change = RunChange(
-            entries=tuple(out.entries),
+            entries=(*self._pending, *out.entries),
             patches=[{**patch, "seq": self._revision + place} for place, patch in enumerate(self._queue, 1)],
             invokes=tuple(out.invokes),
             questions=tuple(out.questions),
@@ -364,6 +363,7 @@ class LiveIO:
         written = await self._port.write(self.lease, change, label=label)
         self._must_enter_running = False
         self._queue.clear()
+        self._pending.clear()
         self._revision = written.revision
         for entry in written.entries:
             self.journal.add(entry)

@@ -15,7 +15,7 @@ SITES = [
     (label, nth, side)
     for label, count in (
         ("harness.claim", 3),
-        ("harness.step", 9),
+        ("harness.step", 5),
         ("harness.tool_dispatch", 1),
         ("harness.tool_result", 2),
         ("harness.finish", 1),

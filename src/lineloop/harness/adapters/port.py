@@ -188,7 +188,7 @@ class RunIO(Protocol):
         ...
 
     async def record(self, entry_type: str, key: str, facts: Json, content: Any = None) -> None:
-        """Append a journal entry, in one commit with what was emitted before it."""
+        """Append a journal entry: in the next commit, that is before anything that follows from it."""
         ...
 
     async def tools(self) -> Sequence[ToolSpec]:
