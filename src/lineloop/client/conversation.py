@@ -107,7 +107,7 @@ class Conversation:
     async def read(self, **options: Unpack[ReadOptions]) -> Page[Message]:
         """A page of the shared history by ordinal; moves no cursor [read].
 
-        Raises LoopError `conversation_not_found`, `forbidden`. Spec: spec/protocol.md §2.5.
+        Raises LoopError `conversation_not_found`, `forbidden`. Spec: spec/protocol.md §5.3.
         """
         params: dict[str, Any] = {
             "after": options.get("after"),

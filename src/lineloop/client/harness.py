@@ -2,7 +2,7 @@
 
 Decides how a call is observed (stream, then durable state, at most three reconnects) and that a full harness
 is the caller's decision. Driving a run is the engine's; leaving a wait cancels nothing (spec/protocol.md
-§8.5).
+§6.2, §6.3).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Call:
 
         A break reads the durable state and, while the run goes on, reconnects at most three times; a
         reconnect begins with the whole message again, and the last event is the ended message. Raises
-        ConnectionLost after that, LoopError of a refusal. Spec: spec/protocol.md §8.4.
+        ConnectionLost after that, LoopError of a refusal. Spec: spec/protocol.md §8.5.
         """
         reconnects = 0
         last_event_id: str | None = None
@@ -149,7 +149,7 @@ class Harness:
 
         The output is one message of the conversation. Raises CapacityExceeded when every slot is taken
         (nothing is stored; never repeated by itself), Conflict `key_conflict` when the key was used for
-        another request, InvalidRequest `harness_target_unknown`. Spec: spec/protocol.md §8.5.
+        another request, InvalidRequest `harness_target_unknown`. Spec: spec/protocol.md §6.2.
         """
         body = _prompt_body(conversation_id, text, options)
         answer = await self._retry.run(lambda: self._transport.request("POST", "/v1/harness/runs", json=body))

@@ -29,7 +29,7 @@ from lineloop.protocol.messages import Message
 
 PROTOCOL_VERSION = 1
 HELLO_TIMEOUT_SECONDS = 10.0
-SILENT_HEARTBEATS = 2.5
+SILENT_HEARTBEATS = 3.0
 # A connection that ends sooner counts as a failed attempt, so that a crashing server is not hammered.
 STEADY_SECONDS = 5.0
 

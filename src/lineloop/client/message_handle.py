@@ -85,7 +85,7 @@ class MessageHandle:
         Tried three times with the same number. When it still is not confirmed, only the same update may
         follow: repeat it, or leave. Raises PatchInvalid when it does not apply or its op is not an emitted
         one, Conflict `message_ended` after End, LoopError of the server otherwise. Spec: spec/protocol.md
-        §3.3.
+        §3.4.
         """
         async with self._one_at_a_time:
             self._refuse_when_ended()
@@ -110,7 +110,7 @@ class MessageHandle:
 
         Repeating the same End is fine and sends nothing once known; an update that is still unconfirmed is
         settled first. Raises Conflict `end_conflict` when it already ended otherwise, PatchInvalid for a
-        status that is no end. Spec: spec/protocol.md §3.4.
+        status that is no end. Spec: spec/protocol.md §3.5.
         """
         wanted = _terminal(status)
         async with self._one_at_a_time:

@@ -20,7 +20,8 @@ from lineloop.kit.backoff import Backoff
 from lineloop.kit.clock import Clock
 from lineloop.protocol.errors import ConnectionLost, LoopError
 from lineloop.protocol.messages import Message
-from lineloop.protocol.patches import apply_patch
+from lineloop.protocol.sse import MESSAGE_EVENT, PATCH_EVENT, PING_EVENT, StreamView
+from lineloop.protocol.sse import StreamEvent as Told
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,11 @@ def stream_event(raw: ServerSentEvent) -> StreamEvent | None:
     """The typed event; None for a kind this version does not know. Raises ConnectionLost for garbage."""
     try:
         data: Any = json.loads(raw.data) if raw.data else {}
-        if raw.event == "message" and "message" in data:
+        if raw.event == MESSAGE_EVENT and "message" in data:
             return MessageEvent(Message.from_wire(data["message"]))
-        if raw.event == "patch":
+        if raw.event == PATCH_EVENT:
             return PatchEvent(data["message_id"], data["patch"])
-        if raw.event == "ping":
+        if raw.event == PING_EVENT:
             return PingEvent(data.get("ordinals", {}))
     except (ValueError, KeyError, TypeError, LoopError) as error:
         raise ConnectionLost(f"the stream sent something that is no event: {error}") from error
@@ -97,28 +98,33 @@ async def stream_resumed(
 
 
 class View:
-    """The messages of a stream as a viewer knows them.
+    """The messages of a stream as a viewer knows them, by the rules of `lineloop.protocol.sse`.
 
-    A message replaces, a patch that continues the known revision is applied, any other is passed over: the
-    server then sends the message again.
+    `behind` says that something is missing: read the stream again from its beginning, or the messages named
+    by the next events. The server heals a gap by itself when it sees one.
     """
 
     def __init__(self) -> None:
-        self.messages: dict[str, Message] = {}
+        self._rules = StreamView()
+        self.behind = False
+
+    @property
+    def messages(self) -> dict[str, Message]:
+        """What is known, by message id."""
+        return {known: Message.from_wire(wire) for known, wire in self._rules.messages.items()}
 
     def apply(self, event: StreamEvent) -> Message | None:
         """The message as it is after the event; None when the event changed none."""
         if isinstance(event, MessageEvent):
-            known = self.messages.get(event.message.id)
-            if known is not None and event.message.revision < known.revision:
-                return None
-            self.messages[event.message.id] = event.message
-            return event.message
-        if isinstance(event, PatchEvent):
-            known = self.messages.get(event.message_id)
-            if known is None or event.patch.get("seq") != known.revision + 1:
-                return None
-            changed = known.with_content(apply_patch(known.content, event.patch), known.revision + 1)
-            self.messages[changed.id] = changed
-            return changed
-        return None
+            message_id = event.message.id
+            told = Told(MESSAGE_EVENT, "", {"message": event.message.to_wire()})
+        elif isinstance(event, PatchEvent):
+            message_id = event.message_id
+            told = Told(PATCH_EVENT, "", {"message_id": message_id, "patch": event.patch})
+        else:
+            self.behind = self._rules.take(Told(PING_EVENT, "", {"ordinals": event.ordinals}))
+            return None
+        before = self._rules.messages.get(message_id)
+        self.behind = self._rules.take(told)
+        after = self._rules.messages.get(message_id)
+        return None if after is None or after is before else Message.from_wire(after)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import structlog
 
-from lineloop.client import Loop
+from lineloop.client import LinkState, Loop
 from lineloop.client.presence import DEFAULT_LEASE_SECONDS, Registration
 from lineloop.control.controller import Controller, Manager, Request, Result, TerminalError
 from lineloop.control.resources import DEFAULT_NAMESPACE, ResourceKey
@@ -24,7 +25,7 @@ from lineloop.kit.clock import with_timeout
 from lineloop.operators.inbox import wakes
 from lineloop.operators.operator import Operator
 from lineloop.operators.turn import Turn
-from lineloop.protocol.errors import LoopError, NotFound
+from lineloop.protocol.errors import Conflict, LoopError, NotFound
 from lineloop.protocol.messages import Message
 from lineloop.protocol.resources import CONVERSATION_KIND, Participant, conversation_predicate, participant
 
@@ -55,7 +56,8 @@ class OperatorWorker:
         self._loop = loop
         self._lease_seconds = lease_seconds
         self._registration: Registration | None = None
-        self._undo_deliver: Any = None
+        self._undo: list[Callable[[], None]] = []
+        self._epoch: str | None = None
         self._known: OrderedDict[str, Participant] = OrderedDict()
         self._roots: dict[str, str] = {}
         self._heard: dict[str, dict[str, int]] = {}
@@ -83,7 +85,7 @@ class OperatorWorker:
         )
         await self._manager.start()
         link = self._loop.link()
-        self._undo_deliver = link.on_deliver(self._hear)
+        self._undo = [link.on_deliver(self._hear), link.on_state(self._link_changed)]
         try:
             await with_timeout(self._loop.clock, LINK_SECONDS, link.start())
         except (LoopError, TimeoutError) as error:
@@ -99,9 +101,8 @@ class OperatorWorker:
         if self._registration is not None:
             self._registration.close()
             self._registration = None
-        if self._undo_deliver is not None:
-            self._undo_deliver()
-            self._undo_deliver = None
+        while self._undo:
+            self._undo.pop()()
         await self._manager.stop()
 
     async def __aenter__(self) -> Self:
@@ -126,6 +127,14 @@ class OperatorWorker:
                 self._heard.setdefault(root, {})[message.conversation_id] = message.offset
             self._wake(root)
 
+    def _link_changed(self, state: LinkState) -> None:
+        if state.connected and state.epoch != self._epoch:
+            # A restored database may have given other workspaces; nothing remembered counts.
+            self._epoch = state.epoch
+            self._known.clear()
+            self._roots.clear()
+            self._heard.clear()
+
     def _wake(self, conversation_id: str) -> None:
         self._manager.enqueue(self._controller.name, Request(CONVERSATION_KIND, conversation_id))
 
@@ -142,10 +151,19 @@ class OperatorWorker:
             raise
         for workspace, offset in heard.items():
             # Only now: had the process died before, the push would have come again.
-            await self._loop.conversation(workspace, actor=self.operator.actor).commit(offset)
+            await self._commit_hint(workspace, offset)
         if result is None and turn.inbox is not None and turn.inbox.full:
             return Result(requeue_after_seconds=0.0)
         return result
+
+    async def _commit_hint(self, workspace: str, offset: int) -> None:
+        place = self._loop.conversation(workspace, actor=self.operator.actor)
+        try:
+            await place.commit(offset)
+        except Conflict:
+            # The link that pushed it has gone, and with it the record that it was pushed.
+            polled = await place.poll()
+            await place.commit(min(offset, polled.position))
 
     async def _line(self, conversation_id: str) -> Participant | None:
         """The operator's line of a conversation: from the watched copy, from memory, or asked for.

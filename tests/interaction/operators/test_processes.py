@@ -1,4 +1,4 @@
-"""Operators and programs over a real port: killed with -9 around a commit, stopped, and the talking example."""
+"""Operators and programs over a real port: killed with -9 at a commit, stopped, and the talking example."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ async def test_a_silent_connection_is_given_up_and_replaced(benches: list[Bench]
     await bench.clock.advance(30.0)
     assert first.sent == [{"pong": {}}]
     assert not first.closed
-    await bench.clock.advance(10.0)
+    await bench.clock.advance(16.0)
     assert first.closed
     await until(lambda: bench.link.connected)
 
