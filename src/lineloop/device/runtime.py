@@ -299,6 +299,7 @@ class Runtime:
             closers.append(self.person.close)
         if hasattr(self, "_database"):
             self._sender.close()
+            self._intake.close()
             closers += [self.registry.close, self._host.stop, self.containers.close, self._tasks.close]
             closers += [self._flush, self._database.close]
         closers.append(self._transport.close)

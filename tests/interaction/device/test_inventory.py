@@ -14,11 +14,11 @@ from lineloop.testing.waiting import until
 
 
 def published(world: DeviceWorld) -> list[str]:
-    found: list[str] = []
-    for message in world.server.messages:
-        if message["purpose"] == "inventory":
-            found.append(message["content"]["blocks"][0]["envelope"]["payload"]["revision"])
-    return found
+    return [
+        message["content"]["blocks"][0]["envelope"]["payload"]["revision"]
+        for message in world.server.messages
+        if message["purpose"] == "inventory"
+    ]
 
 
 async def change(world: DeviceWorld, what: str) -> None:

@@ -32,7 +32,7 @@ async def echo(world: DeviceWorld, call_id: str) -> None:
 
 
 @pytest.mark.requirement("D6")
-async def test_without_a_server_accepted_calls_go_on_and_everything_is_said_once_later(
+async def test_without_a_server_accepted_calls_go_on_and_all_is_said_once_later(
     tmp_path: Path,
 ) -> None:
     async with device_world(tmp_path) as world:

@@ -24,7 +24,7 @@ class HostIntentEntry:
     async def session_opened(self, host_session_id: str) -> None:
         """This host session shows the person's display from now on; an earlier one loses its say."""
         job = partial(intents.take_lease, room=self._room, host_session_id=host_session_id)
-        await self._room.submit(SOURCE, job, "device.intent")
+        await self._room.submit(SOURCE, job)
 
     async def foreground_confirmed(
         self, host_session_id: str, instance_id: str, activation_id: str, generation: int

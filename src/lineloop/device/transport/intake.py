@@ -47,15 +47,20 @@ class Intake:
         self._sender = sender
         self._previous: dict[str, int] = {}
         self._failed: dict[str, deque[Decide[None]]] = {}
+        self._closed = False
 
     def connected(self) -> None:
         """A new connection delivers anew from what the server knows to be committed."""
         self._previous.clear()
 
+    def close(self) -> None:
+        """Take nothing more; what was not taken is delivered again to the next process."""
+        self._closed = True
+
     def take(self, messages: list[Message]) -> None:
         """Queues each message now, so that those of one push share a commit."""
         for message in messages:
-            if message.offset is None:
+            if message.offset is None or self._closed:
                 continue
             conversation_id = message.conversation_id
             previous = self._previous.get(conversation_id, 0)
@@ -117,7 +122,7 @@ class Intake:
         future.add_done_callback(partial(self._taken, conversation_id, decide))
 
     def _taken(self, conversation_id: str, decide: Decide[None], done: asyncio.Future[None]) -> None:
-        if done.cancelled() or done.exception() is None:
+        if done.cancelled() or done.exception() is None or self._closed:
             return
         _log.warning("message_not_taken", conversation_id=conversation_id, error=repr(done.exception()))
         waiting = self._failed.get(conversation_id)
@@ -146,6 +151,8 @@ class Intake:
 
     def publish(self, agent: str, conversation_id: str) -> None:
         """Tells one agent what it sees in a conversation, if that is new to it."""
+        if self._closed:
+            return
         room = self._room
         decide = partial(registry.publish_inventory, room=room, agent=agent, conversation_id=conversation_id)
         self._tasks.spawn(
