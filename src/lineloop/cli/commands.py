@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lineloop.cli import quick_start
 from lineloop.cli.failures import CommandFailed, Exit, failure_of, tell
 from lineloop.protocol.errors import LoopError
 from lineloop.settings import Settings
@@ -114,6 +115,7 @@ def up(
     settings = settings_for(data_dir)
 
     def work() -> int:
+        quick_start.begin()
         from lineloop.cli.up import UpOptions, run_up, up_with_chat
 
         options = UpOptions(settings.data_dir, server_port, shell_port, host, not no_open, ready_file)
@@ -138,6 +140,7 @@ def serve(
     settings = settings_for(data_dir)
 
     def work() -> int:
+        quick_start.begin()
         from lineloop.cli.serve import run_serve
 
         return run_serve(settings, database=database, redis=redis, port=port, ready_file=ready_file)
@@ -157,6 +160,7 @@ def device(
     settings = settings_for(data_dir, server, token)
 
     def work() -> int:
+        quick_start.begin()
         from lineloop.cli.device import run_device
 
         return run_device(settings, host=host, ready_file=ready_file)

@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+from lineloop.cli import quick_start
 from lineloop.cli.failures import CommandFailed, Exit
 from lineloop.cli.logs import set_up_logs
 from lineloop.cli.running import Ready, ReadyFiles
@@ -75,6 +76,7 @@ async def _live(part: Part, files: ReadyFiles) -> int:
     async with part(stop) as ready:
         try:
             files.write(ready)
+            quick_start.end()
             log.info("ready", pid=ready.pid, server_url=ready.server_url, device_key=ready.device_key)
             await stop.wait()
         finally:
