@@ -1,56 +1,72 @@
 """`lineloop audit`: who did what on this device, read beside a running Runtime or without one.
 
-Reads only, through a connection of its own; which rows there are was decided when they were committed.
+Decides words only. A call is told as one story (who asked, receipts, result), anything else as single lines.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lineloop.cli.failures import CommandFailed, Exit
-from lineloop.device.store.audit import AuditQuery, read_audit
-from lineloop.kit.database import Tx
+from lineloop.device.store.stories import read_stories_of_file
 from lineloop.kit.json import dumps
 from lineloop.settings import Settings
 
-__all__ = ["AuditQuery", "show_audit"]
-
 DATABASE = Path("device/device.sqlite3")
-SHOWN = ("source", "event", "actor", "app_scope", "inventory_revision", "code")
+LINE = ("source", "event", "actor", "app_scope", "code", "detail")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditQuery:
+    """What to look for; None = whatever. The newest `limit` stories and lines are shown, oldest first."""
+
+    call_id: str | None
+    app_scope: str | None
+    conversation_id: str | None
+    limit: int
 
 
 def show_audit(settings: Settings, query: AuditQuery, *, as_json: bool) -> int:
-    """Prints matching rows, oldest first. Raises CommandFailed: 3 when a call or the device is unknown
-    here.
-    """
-    path = settings.data_dir / DATABASE
-    if not path.exists():
-        raise CommandFailed(f"no device has run on {settings.data_dir}", Exit.NOT_FOUND)
-    rows = _read(path, query)
-    if query.call_id and not rows:
+    """Raises CommandFailed: 3 when the call or the device is unknown here."""
+    stories = _read(settings.data_dir / DATABASE, query)
+    if query.call_id and not stories:
         raise CommandFailed(f"nothing is known of call {query.call_id}", Exit.NOT_FOUND)
     if as_json:
-        print(dumps({"items": rows}))
+        print(dumps({"items": stories}))
     else:
-        for row in rows:
-            print(_line(row))
+        for story in stories:
+            print("\n".join(_told(story)))
     return Exit.DONE
 
 
 def _read(path: Path, query: AuditQuery) -> list[dict[str, Any]]:
     try:
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=5.0)) as connection:
-            connection.row_factory = sqlite3.Row
-            return read_audit(Tx(connection), query)
+        stories = read_stories_of_file(
+            path,
+            call_id=query.call_id,
+            app_scope=query.app_scope,
+            conversation_id=query.conversation_id,
+        )
+    except FileNotFoundError:
+        raise CommandFailed("no device has run on this data directory", Exit.NOT_FOUND) from None
     except sqlite3.Error as error:
         raise CommandFailed(f"the device's database cannot be read: {error}") from error
+    return stories[-query.limit :]
 
 
-def _line(row: dict[str, Any]) -> str:
-    facts = [str(row[name]) for name in SHOWN if row.get(name)]
-    detail = f"  {dumps(row['detail'])}" if row.get("detail") else ""
-    call = f"  {row['call_id']}" if row.get("call_id") else ""
-    return f"{row['at']}  {'  '.join(facts)}{call}{detail}"
+def _told(story: dict[str, Any]) -> list[str]:
+    if "call_id" not in story or "events" not in story:
+        return [_line(story)]
+    head = f"{story['accepted_at']}  {story['source']}  {story['agent']}  {story['method']}  {story['state']}"
+    facts = [f"call {story['call_id']} of {story['inventory_revision']}, params {dumps(story['params'])}"]
+    facts += [f"receipt {receipt['stage']} at {receipt['created_at']}" for receipt in story["receipts"]]
+    facts += [f"{name} {dumps(story[name])}" for name in ("operation", "result", "error") if name in story]
+    return [head, *(f"    {fact}" for fact in facts)]
+
+
+def _line(event: dict[str, Any]) -> str:
+    shown = [str(event[name]) for name in LINE if event.get(name)]
+    return f"{event.get('at', '')}  {'  '.join(shown)}"

@@ -1,4 +1,4 @@
-"""A shorter start for long-running commands (benchmark B8). Changes when things happen, never what happens."""
+"""A shorter start for long-running commands (benchmark B8): when things are done, never what is done."""
 
 from __future__ import annotations
 
