@@ -1,25 +1,66 @@
 """Routes of resources: one Conversation as it truly stands, and the read-only Kubernetes-shaped view.
 
-Decides how the store's resources look to `kubectl`. Writing is not possible here: the server alone writes.
+Decides how the store's resources look to `kubectl` and to operators elsewhere, and which of them a credential
+may see: its own participations, everything for an admin. Writing is not possible here: the server alone writes.
 """
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
-from starlette.responses import Response
+from collections.abc import AsyncIterator, Mapping
+from typing import Annotated, Any
 
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from lineloop.control.resources import Resource
+from lineloop.control.store import WatchType
 from lineloop.control.stores.sql import SqlStore
-from lineloop.protocol.errors import ErrorCode
+from lineloop.kit import json
+from lineloop.protocol.actors import Actor
+from lineloop.protocol.errors import ErrorCode, LoopError, NotFound
+from lineloop.protocol.resources import API_VERSION, CONVERSATION_KIND, CONVERSATIONS, GROUP, VERSION
 from lineloop.server.commit.participation import conversation_not_found
-from lineloop.server.decide.access import Verb
+from lineloop.server.decide.access import Grant, Verb
 from lineloop.server.http.documents import document
 from lineloop.server.http.lists import json_response
+from lineloop.server.http.resource_tables import is_table_wanted, table_of
 from lineloop.server.http.services import Services
 from lineloop.server.upkeep.notifier import read_resource
+
+_ROOT = f"/apis/{API_VERSION}"
+_DISCOVERY: dict[str, Any] = {
+    "kind": "APIResourceList",
+    "apiVersion": "v1",
+    "groupVersion": API_VERSION,
+    "resources": [
+        {
+            "name": CONVERSATIONS,
+            "singularName": "conversation",
+            "namespaced": True,
+            "kind": CONVERSATION_KIND,
+            "verbs": ["get", "list", "watch"],
+            "shortNames": ["conv"],
+        }
+    ],
+}
+_GROUP_VERSION = {"groupVersion": API_VERSION, "version": VERSION}
+_GROUP: dict[str, Any] = {
+    "kind": "APIGroup",
+    "apiVersion": "v1",
+    "name": GROUP,
+    "versions": [_GROUP_VERSION],
+    "preferredVersion": _GROUP_VERSION,
+}
+
+Selector = Annotated[str | None, Query(alias="labelSelector", max_length=1000)]
+Watch = Annotated[bool, Query()]
+Version = Annotated[str, Query(alias="resourceVersion", max_length=20)]
 
 
 def resource_routes(services: Services, store: SqlStore) -> APIRouter:
     router = APIRouter(tags=["resources"])
+    _discovery_routes(router, services)
+    _conversation_routes(router, services, store)
 
     @router.get(
         "/v1/conversations/{conversation_id}/resource",
@@ -35,3 +76,146 @@ def resource_routes(services: Services, store: SqlStore) -> APIRouter:
         return json_response(resource)
 
     return router
+
+
+def _discovery_routes(router: APIRouter, services: Services) -> None:
+    @router.get("/api", openapi_extra=document(None))
+    async def core_versions(request: Request) -> Response:
+        """There are no core resources here; `kubectl` asks."""
+        await services.grant(request, Verb.READ)
+        return json_response({"kind": "APIVersions", "versions": []})
+
+    @router.get("/apis", openapi_extra=document(None))
+    async def groups(request: Request) -> Response:
+        await services.grant(request, Verb.READ)
+        return json_response({"kind": "APIGroupList", "apiVersion": "v1", "groups": [_GROUP]})
+
+    @router.get(f"/apis/{GROUP}", openapi_extra=document(None))
+    async def group(request: Request) -> Response:
+        await services.grant(request, Verb.READ)
+        return json_response(_GROUP)
+
+    @router.get(_ROOT, openapi_extra=document(None))
+    async def discovery(request: Request) -> Response:
+        await services.grant(request, Verb.READ)
+        return json_response(_DISCOVERY)
+
+
+def _conversation_routes(router: APIRouter, services: Services, store: SqlStore) -> None:
+    async def listed(
+        request: Request, namespace: str | None, selector: str | None, watch: bool, version: str
+    ) -> Response:
+        grant = await services.grant(request, Verb.READ)
+        labels = _labels(selector)
+        table = is_table_wanted(request.headers.get("accept", ""))
+        if watch:
+            lines = _watch_lines(services, store, grant, namespace, labels, version, table=table)
+            return StreamingResponse(lines, media_type="application/json")
+        found = await store.list(CONVERSATION_KIND, namespace=namespace, labels=labels)
+        items = [item for item in found.items if may_see(grant, item)]
+        metadata = {"resourceVersion": found.resource_version}
+        if table:
+            return json_response(table_of(items, metadata))
+        return json_response(
+            {
+                "kind": f"{CONVERSATION_KIND}List",
+                "apiVersion": API_VERSION,
+                "metadata": metadata,
+                "items": items,
+            }
+        )
+
+    @router.get(f"{_ROOT}/{CONVERSATIONS}", openapi_extra=document(None))
+    async def list_everywhere(
+        request: Request, selector: Selector = None, watch: Watch = False, version: Version = ""
+    ) -> Response:
+        """A list, or with `watch=true` one JSON event per line."""
+        return await listed(request, None, selector, watch, version)
+
+    @router.get(f"{_ROOT}/namespaces/{{namespace}}/{CONVERSATIONS}", openapi_extra=document(None))
+    async def list_in_namespace(
+        request: Request,
+        namespace: str,
+        selector: Selector = None,
+        watch: Watch = False,
+        version: Version = "",
+    ) -> Response:
+        return await listed(request, namespace, selector, watch, version)
+
+    @router.get(
+        f"{_ROOT}/namespaces/{{namespace}}/{CONVERSATIONS}/{{name}}",
+        openapi_extra=document(None, errors=(ErrorCode.RESOURCE_NOT_FOUND,)),
+    )
+    async def get_one(request: Request, namespace: str, name: str) -> Response:
+        grant = await services.grant(request, Verb.READ)
+        resource = await store.get(CONVERSATION_KIND, name, namespace=namespace)
+        if not may_see(grant, resource):
+            raise NotFound(f"there is no {CONVERSATION_KIND} {name}", code=ErrorCode.RESOURCE_NOT_FOUND)
+        if is_table_wanted(request.headers.get("accept", "")):
+            return json_response(table_of([resource], {}))
+        return json_response(resource)
+
+
+def may_see(grant: Grant, resource: Mapping[str, Any]) -> bool:
+    """Whether an actor that the credential may act as takes part."""
+    if grant.is_admin:
+        return True
+    participants: list[dict[str, Any]] = resource.get("spec", {}).get("participants", [])
+    return any(grant.allows(Actor(one["kind"], one["key"])) for one in participants)
+
+
+async def _watch_lines(
+    services: Services,
+    store: SqlStore,
+    grant: Grant,
+    namespace: str | None,
+    labels: dict[str, str] | None,
+    version: str,
+    *,
+    table: bool,
+) -> AsyncIterator[str]:
+    """Changes after `version`, or from now on; a failed watch ends with an ERROR line."""
+    try:
+        if version in ("", "0"):
+            listed = await store.list(CONVERSATION_KIND, namespace=namespace, labels=labels)
+            version = listed.resource_version
+            for item in listed.items:
+                if may_see(grant, item):
+                    yield _line(WatchType.ADDED, item, table=table)
+        async for event in store.watch(
+            CONVERSATION_KIND, resource_version=version, namespace=namespace, labels=labels
+        ):
+            if not services.ready:
+                return
+            if event.type is WatchType.BOOKMARK:
+                yield _line(event.type, {"apiVersion": API_VERSION, **event.resource}, table=False)
+            elif may_see(grant, event.resource):
+                yield _line(event.type, event.resource, table=table)
+    except LoopError as error:
+        status = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "status": "Failure",
+            "reason": "Expired" if error.code is ErrorCode.RESOURCE_EXPIRED else "InternalError",
+            "message": error.message,
+            "code": error.status,
+        }
+        yield json.dumps({"type": "ERROR", "object": status}) + "\n"
+
+
+def _line(kind: WatchType, resource: Resource, *, table: bool) -> str:
+    shown = table_of([resource], {}) if table else resource
+    return json.dumps({"type": kind.value, "object": shown}) + "\n"
+
+
+def _labels(selector: str | None) -> dict[str, str] | None:
+    """Equality selectors only. Raises invalid_resource for others."""
+    if not selector:
+        return None
+    labels: dict[str, str] = {}
+    for part in selector.split(","):
+        name, equals, value = part.partition("=")
+        if not equals or not name or name.endswith("!"):
+            raise LoopError("only name=value selectors are known", code=ErrorCode.INVALID_RESOURCE)
+        labels[name] = value.removeprefix("=")
+    return labels

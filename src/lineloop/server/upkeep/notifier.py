@@ -96,7 +96,7 @@ class Notifier:
                 continue
             waits = [self._quiet_until[name] - now for name in self._dirty]
             if not waits:
-                self._quiet_until.clear()
+                self._quiet_until = {name: at for name, at in self._quiet_until.items() if at > now}
                 await self._wake.wait()
                 continue
             try:

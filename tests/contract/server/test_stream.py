@@ -1,0 +1,196 @@
+"""Conversation streams for viewers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+from httpx_sse import EventSource, ServerSentEvent
+from tests.contract.server.calls import (
+    Json,
+    append_text,
+    emit,
+    end,
+    get,
+    open_stream,
+    set_text,
+    speak,
+    text_of,
+)
+
+from lineloop.protocol.patches import apply_patch
+from lineloop.server.http import sse
+from lineloop.testing.server_world import ServerWorld
+
+
+class Reader:
+    """A viewer that keeps what it is told, by the rules of the wire."""
+
+    def __init__(self, events: AsyncIterator[ServerSentEvent]) -> None:
+        self._events = events
+        self.messages: dict[str, Json] = {}
+        self.kinds: list[str] = []
+        self.ids: list[int] = []
+
+    async def next(self) -> tuple[str, Json]:
+        event = await anext(self._events)
+        data: Json = event.json()
+        self.kinds.append(event.event)
+        self.ids.append(int(event.id))
+        if event.event == "message":
+            self.messages[data["message"]["id"]] = data["message"]
+        elif event.event == "patch":
+            known = self.messages[data["message_id"]]
+            assert data["patch"]["seq"] == known["revision"] + 1
+            content = apply_patch(known["content"], data["patch"])
+            self.messages[data["message_id"]] = {
+                **known,
+                "content": content,
+                "revision": data["patch"]["seq"],
+            }
+        return event.event, data
+
+    async def until(self, kind: str) -> Json:
+        while True:
+            seen, data = await self.next()
+            if seen == kind:
+                return data
+
+
+@asynccontextmanager
+async def viewer(
+    client: httpx.AsyncClient, conversation: str, last: int | None = None
+) -> AsyncGenerator[Reader]:
+    headers = {"last-event-id": str(last)} if last is not None else {}
+    path = f"/v1/conversations/{conversation}/stream"
+    async with client.stream("GET", path, headers=headers) as response:
+        assert response.status_code == 200, await response.aread()
+        assert response.headers["content-type"].startswith("text/event-stream")
+        yield Reader(EventSource(response).aiter_sse())
+
+
+async def test_a_viewer_sees_messages_patches_and_ends_as_they_happen(world: ServerWorld) -> None:
+    conversation = await world.conversation()
+    async with viewer(world.http, conversation) as reader:
+        assert await reader.until("ping") == {"ordinals": {conversation: 0}}
+        spoken = await speak(world.http, conversation, "a", "hello")
+        assert (await reader.until("message"))["message"] == spoken
+        message = await open_stream(world.http, conversation)
+        await reader.until("message")
+        await emit(world.http, message["id"], set_text(1, "a"), append_text(2, "b"))
+        await reader.until("patch")
+        await reader.until("patch")
+        assert text_of(reader.messages[message["id"]]) == "ab"
+        await end(world.http, message["id"], 3)
+        assert (await reader.until("message"))["message"]["status"] == "completed"
+        assert reader.ids == sorted(reader.ids)
+
+
+async def test_a_new_viewer_is_given_history_and_open_streams_whole(world: ServerWorld) -> None:
+    conversation = await world.conversation()
+    await speak(world.http, conversation, "a", "one")
+    message = await open_stream(world.http, conversation)
+    await emit(world.http, message["id"], set_text(1, "half"))
+    await speak(world.http, conversation, "b", "two")
+    async with viewer(world.http, conversation) as reader:
+        for _ in range(3):
+            await reader.until("message")
+        assert sorted(text_of(m) for m in reader.messages.values()) == ["half", "one", "two"]
+        await emit(world.http, message["id"], append_text(2, " and half"))
+        await reader.until("patch")
+        assert text_of(reader.messages[message["id"]]) == "half and half"
+
+
+async def test_resuming_gives_what_changed_since_and_all_open_streams(world: ServerWorld) -> None:
+    conversation = await world.conversation()
+    stream = await open_stream(world.http, conversation)
+    await speak(world.http, conversation, "a", "seen")
+    async with viewer(world.http, conversation) as reader:
+        await reader.until("message")
+        await reader.until("message")
+        last = reader.ids[-1]
+    await emit(world.http, stream["id"], set_text(1, "grew"))
+    await speak(world.http, conversation, "b", "missed")
+    async with viewer(world.http, conversation, last) as reader:
+        await reader.until("message")
+        await reader.until("message")
+        assert sorted(text_of(m) for m in reader.messages.values()) == ["grew", "missed"]
+
+
+async def test_process_conversations_are_covered_too(world: ServerWorld) -> None:
+    root = await world.conversation()
+    await speak(world.http, root, "a", target="operator/echo")
+    (child,) = (await get(world.http, "/conversations", parent_id=root))["items"]
+    async with viewer(world.http, root) as reader:
+        await reader.until("message")
+        echo = await world.actor("operator/echo")
+        await speak(echo, child["id"], "work", "thinking")
+        assert (await reader.until("message"))["message"]["conversation_id"] == child["id"]
+        await world.advance(15)
+        assert await reader.until("ping") == {"ordinals": {root: 1, child["id"]: 1}}
+
+
+async def test_a_quiet_stream_pings_every_fifteen_seconds(world: ServerWorld) -> None:
+    conversation = await world.conversation()
+    async with viewer(world.http, conversation) as reader:
+        await reader.until("ping")
+        for _ in range(2):
+            await world.advance(15)
+            await reader.until("ping")
+
+
+async def test_a_slow_viewer_is_resynced_from_a_snapshot(world: ServerWorld, monkeypatch: Any) -> None:
+    monkeypatch.setattr(sse, "MAX_QUEUED_EVENTS", 4)
+    conversation = await world.conversation()
+    message = await open_stream(world.http, conversation)
+    async with viewer(world.http, conversation) as reader:
+        await reader.until("message")
+        # Nobody reads: the transport's few parts fill, then the viewer's queue, and the rest is not kept.
+        await emit(world.http, message["id"], set_text(1, ""))
+        for seq in range(2, 120):
+            await emit(world.http, message["id"], append_text(seq, "x"))
+        await speak(world.http, conversation, "last", "last")
+        while "last" not in {text_of(m) for m in reader.messages.values()}:
+            await reader.next()
+        assert text_of(reader.messages[message["id"]]) == "x" * 118
+        assert reader.kinds.count("patch") < 119
+
+
+async def test_a_stream_of_nothing_or_of_others_is_refused(world: ServerWorld) -> None:
+    conversation = await world.conversation()
+    missing = await world.http.get("/v1/conversations/none/stream")
+    assert (missing.status_code, missing.json()["code"]) == (404, "conversation_not_found")
+    stranger = await world.actor("user/stranger")
+    refused = await stranger.get(f"/v1/conversations/{conversation}/stream")
+    assert refused.status_code == 404
+    bad = await world.http.get(f"/v1/conversations/{conversation}/stream", headers={"last-event-id": "x"})
+    assert (bad.status_code, bad.json()["code"]) == (422, "invalid_request")
+
+
+async def test_line_separators_inside_text_do_not_tear_events_apart(world: ServerWorld) -> None:
+    conversation = await world.conversation()
+    text = "a\u2028b\u2029c\x85d\r\ne"
+    async with viewer(world.http, conversation) as reader:
+        await reader.until("ping")
+        await speak(world.http, conversation, "a", text)
+        await reader.until("message")
+        assert [text_of(m) for m in reader.messages.values()] == [text]
+
+
+async def test_a_closing_question_is_shown_again(world: ServerWorld) -> None:
+    conversation = await world.conversation()
+    body = {
+        "kind": "confirm",
+        "effect_key": "q",
+        "to": {"kind": "user", "key": "local"},
+        "text": "Sure?",
+        "timeout_ms": 5_000,
+    }
+    question = (await world.http.post(f"/v1/conversations/{conversation}/questions", json=body)).json()
+    async with viewer(world.http, conversation) as reader:
+        await reader.until("message")
+        await world.advance(5)
+        closed = (await reader.until("message"))["message"]
+        assert (closed["id"], closed["content"]["blocks"][0]["state"]) == (question["id"], "timeout")
