@@ -45,7 +45,7 @@ class Caller:
         self._device = device
         self._ids = Ids(SystemClock())
         self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
-        self._committing: set[asyncio.Future[dict[str, Any]]] = set()
+        self._heard = self._committed = 0
         self._revision = ""
         self._published = asyncio.Event()
         self._link.on_deliver(self._deliver)
@@ -68,9 +68,16 @@ class Caller:
                 if waiting:
                     waiting.set_result(envelope)
         offsets = [message.offset for message in messages if message.offset is not None]
-        if offsets:
-            body = {"conversation_id": self._conversation, "position": max(offsets)}
-            self._link.submit(ItemKind.COMMIT, body)  # an agent that works says how far it is
+        self._heard = max([self._heard, *offsets])
+
+    def _say_how_far(self) -> None:
+        """Commits what was heard, in the frame of the next call: an agent says how far it is when it goes
+        on.
+        """
+        if self._heard > self._committed:
+            self._committed = self._heard
+            body = {"conversation_id": self._conversation, "position": self._heard}
+            self._link.submit(ItemKind.COMMIT, body)
 
     async def call(self, _: int) -> None:
         call_id = self._ids.make("call")
@@ -84,6 +91,7 @@ class Caller:
         waiting: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting[call_id] = waiting
         body = {"key": call_id, "target": self._device.to_wire(), "content": envelope_content(envelope)}
+        self._say_how_far()
         await self._link.speak(self._conversation, body)
         answer = await asyncio.wait_for(waiting, ANSWER_SECONDS)
         if answer["type"] != "lineup.tool.result":
