@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import Flag, auto
 
 from lineloop.device.commit.catalogue import Shelf
 from lineloop.device.commit.room import Room
 from lineloop.device.decide.route import Route
-from lineloop.device.decide.state import App, Session
+from lineloop.device.decide.state import App, Call, Session
 from lineloop.device.store import calls, records, sessions
+from lineloop.device.store.snapshot import Snapshot, load_snapshot
 from lineloop.kit.database import Tx
 
 QUEUE_CHUNK = 64
@@ -18,37 +20,61 @@ CLOSING_CHUNK = 256
 """Live calls that one decision ends; the rest are found as stranded."""
 
 
+class Parts(Flag):
+    """What a decision needs of a session besides its instance, activation and operation.
+
+    RIVALS: waiting operations and the first waiting command. QUEUE: all that may move on. TURN: whether a
+    command runs. FOCUS: the conversation's stack.
+    """
+
+    NONE = 0
+    RIVALS = auto()
+    QUEUE = auto()
+    TURN = auto()
+    FOCUS = auto()
+    ALL = QUEUE | TURN | FOCUS
+
+
 def load_shelf(tx: Tx, room: Room) -> Shelf:
     """Registry and policy as of this job."""
     return room.catalogue.at(records.device_state(tx, room.runtime_id).generation)
 
 
 def load_session(
-    tx: Tx, room: Room, conversation_id: str, app_scope: str, *, rivals_only: bool = False
+    tx: Tx, room: Room, conversation_id: str, app_scope: str, parts: Parts = Parts.ALL
 ) -> Session:
-    """Everything live about an app in a conversation; `rivals_only`: of the queue what a new call needs."""
+    """What is live about an app in a conversation."""
+    snapshot = load_snapshot(tx, room.runtime_id, conversation_id, app_scope)
+    return complete_session(tx, room, conversation_id, app_scope, snapshot, parts)
+
+
+def complete_session(
+    tx: Tx, room: Room, conversation_id: str, app_scope: str, snapshot: Snapshot, parts: Parts
+) -> Session:
+    """A snapshot with the parts that the decision needs."""
     runtime_id = room.runtime_id
-    instance = sessions.live_instance(tx, runtime_id, conversation_id, app_scope)
-    activation = sessions.activation_of(tx, instance.instance_id) if instance is not None else None
-    if instance is not None:
-        app_session_id: str | None = instance.app_session_id
-    else:
-        app_session_id = sessions.open_sub_session(tx, runtime_id, conversation_id, app_scope)
-    queue = ()
+    instance = snapshot.instance
+    app_session_id = instance.app_session_id if instance is not None else snapshot.app_session_id
+    queue: tuple[Call, ...] = ()
     running = False
     if app_session_id is not None:
-        load = calls.rivals_of_new_call if rivals_only else calls.queue_of_session
-        queue = load(tx, runtime_id, app_session_id, QUEUE_CHUNK)
-        running = calls.has_running_command(tx, runtime_id, app_session_id)
+        if Parts.QUEUE in parts:
+            queue = calls.queue_of_session(tx, runtime_id, app_session_id, QUEUE_CHUNK)
+        elif Parts.RIVALS in parts:
+            queue = calls.rivals_of_new_call(tx, runtime_id, app_session_id, QUEUE_CHUNK)
+        running = Parts.TURN in parts and calls.has_running_command(tx, runtime_id, app_session_id)
+    operation = None
+    if snapshot.operation_id is not None:
+        operation = sessions.operation_by_id(tx, snapshot.operation_id)
     return Session(
         conversation_id=conversation_id,
         app_scope=app_scope,
         app_session_id=app_session_id,
         instance=instance,
-        activation=activation,
-        operation=sessions.active_operation(tx, runtime_id, conversation_id, app_scope),
+        activation=snapshot.activation,
+        operation=operation,
         queue=queue,
-        focus=sessions.focus_stack(tx, runtime_id, conversation_id),
+        focus=sessions.focus_stack(tx, runtime_id, conversation_id) if Parts.FOCUS in parts else (),
         running_command=running,
     )
 

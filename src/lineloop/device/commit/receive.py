@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lineloop.device.commit.loading import load_route, load_session, load_shelf
+from lineloop.device.commit.loading import (
+    Parts,
+    complete_session,
+    load_route,
+    load_session,
+    load_shelf,
+)
 from lineloop.device.commit.operations import end_now
 from lineloop.device.commit.room import Room
 from lineloop.device.containers.port import InstalledApp
@@ -26,10 +32,11 @@ from lineloop.device.decide.inbox import InboxMessage, MessageRefused, Receiver
 from lineloop.device.decide.inventory import Question, decide_publication
 from lineloop.device.decide.plan import Failure, Plan, answer_key
 from lineloop.device.store import calls, outbox, records
+from lineloop.device.store.snapshot import load_snapshot
 from lineloop.kit.database import Tx
 from lineloop.protocol.envelopes import RuntimeEnvelope
 from lineloop.protocol.error_codes import ErrorCode
-from lineloop.protocol.tools import Delivery
+from lineloop.protocol.tools import ActivationRequirement, CallModel, Delivery, ToolDescriptor
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +55,21 @@ class MessageMissing(Exception):
     """The message before this one has not been taken; this one has to wait for it."""
 
 
-def is_taken(tx: Tx, plan: Plan, room: Room, at: Arrival) -> bool:
+def is_taken(tx: Tx, plan: Plan, room: Room, at: Arrival, position: int | None = None) -> bool:
     """Whether the message lies behind the cursor; else the cursor moves over it with this commit.
 
-    Raises MessageMissing when the cursor has not reached the message delivered before.
+    `position` is the cursor if already loaded. Raises MessageMissing when the cursor has not reached the
+    message delivered before.
     """
-    position = outbox.cursor(tx, room.runtime_id, at.conversation_id)
+    if position is None:
+        position = outbox.cursor(tx, room.runtime_id, at.conversation_id)
     if at.offset <= position:
         plan.effects.append(CursorMoved(at.conversation_id, position))
         return True
     if position < at.previous:
         raise MessageMissing(f"{at.conversation_id}: {at.previous} comes before {at.offset}")
     plan.effects.append(CursorMoved(at.conversation_id, at.offset))
-    now = room.foundation.clock.now_ms()
-    outbox.move_cursor(tx, room.runtime_id, at.conversation_id, at.offset, now)
+    outbox.move_cursor(tx, room.runtime_id, at.conversation_id, at.offset, plan.now)
     return False
 
 
@@ -73,19 +81,15 @@ def is_repeated(tx: Tx, room: Room, at: Arrival) -> bool:
 
 def take_invoke(tx: Tx, plan: Plan, room: Room, at: Arrival, invoke: Invoke) -> None:
     """Steps 3 to 11 for an invoke that is a well-formed envelope of its agent."""
-    if is_taken(tx, plan, room, at):
+    snapshot = load_snapshot(tx, room.runtime_id, invoke.conversation_id, invoke.key.app_scope)
+    if is_taken(tx, plan, room, at, snapshot.position):
         return
     known = calls.by_call_id(tx, room.runtime_id, invoke.agent, invoke.conversation_id, invoke.call_id)
-    shelf = load_shelf(tx, room)
+    shelf = room.catalogue.at(snapshot.generation)
     app = shelf.apps.get(invoke.key.app_scope)
     tool = app.tool(invoke.key) if app is not None else None
-    session = load_session(
-        tx,
-        room,
-        invoke.conversation_id,
-        invoke.key.app_scope,
-        rivals_only=tool is not None and tool.delivery is Delivery.MINIAPP_SDK,
-    )
+    parts = Parts.NONE if known is not None else parts_for(tool)
+    session = complete_session(tx, room, invoke.conversation_id, invoke.key.app_scope, snapshot, parts)
     entry = None
     if known is not None:
         key = answer_key(known.ref, known.sequence)
@@ -100,6 +104,20 @@ def take_invoke(tx: Tx, plan: Plan, room: Room, at: Arrival, invoke: Invoke) -> 
     )
     route = load_route(tx, room, app, session) if app is not None else None
     decide_invoke(plan, state, invoke, route, room.schemas)
+
+
+def parts_for(tool: ToolDescriptor | None) -> Parts:
+    """What a new call of a tool has to know of its session: a query for a handler next to nothing."""
+    if tool is None:
+        return Parts.NONE
+    if tool.delivery is Delivery.RUNTIME:
+        return Parts.ALL
+    parts = Parts.NONE
+    if tool.call_model is CallModel.COMMAND:
+        parts |= Parts.RIVALS | Parts.TURN
+    if tool.activation_requirement is ActivationRequirement.FOREGROUND_REQUIRED:
+        parts |= Parts.FOCUS
+    return parts
 
 
 def take_cancel(tx: Tx, plan: Plan, room: Room, at: Arrival, app_scope: str, call_id: str) -> None:

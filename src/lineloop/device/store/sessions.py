@@ -20,22 +20,12 @@ _OPERATION = (
 )
 _LIVE_INSTANCE = "state IN ('starting', 'foreground', 'background', 'suspended')"
 
-_OPEN_SUB_SESSION = """
-  SELECT app_session_id FROM sub_sessions
-  WHERE runtime_id = :runtime_id AND conversation_id = :conversation_id AND app_scope = :app_scope
-    AND state = 'open'
-"""
 _INSERT_SUB_SESSION = """
   INSERT INTO sub_sessions (app_session_id, runtime_id, conversation_id, app_scope, state, created_at)
   VALUES (?, ?, ?, ?, 'open', ?)
 """
 _CLOSE_SUB_SESSION = """
   UPDATE sub_sessions SET state = 'closed', closed_at = ? WHERE app_session_id = ? AND state = 'open'
-"""
-_LIVE = f"""
-  SELECT {_INSTANCE} FROM instances
-  WHERE runtime_id = :runtime_id AND conversation_id = :conversation_id AND app_scope = :app_scope
-    AND {_LIVE_INSTANCE}
 """
 _INSTANCE_BY_ID = f"SELECT {_INSTANCE} FROM instances WHERE instance_id = :instance_id"
 _FOREGROUND = f"""
@@ -64,11 +54,6 @@ _INSERT_ACTIVATION = f"""
 _UPDATE_ACTIVATION = """
   UPDATE activations SET state = ?, reason = ?, ended_at = ? WHERE activation_id = ? AND state = 'starting'
 """
-_ACTIVE_OPERATION = f"""
-  SELECT {_OPERATION} FROM operations
-  WHERE runtime_id = :runtime_id AND conversation_id = :conversation_id AND app_scope = :app_scope
-    AND state = 'active'
-"""
 _OPERATION_BY_ID = f"SELECT {_OPERATION} FROM operations WHERE operation_id = :operation_id"
 _OPERATION_OF_INSTANCE = f"""
   SELECT {_OPERATION} FROM operations WHERE instance_id = :instance_id ORDER BY started_at DESC LIMIT 1
@@ -96,12 +81,6 @@ _CLEAR_FOCUS = "DELETE FROM focus WHERE runtime_id = ? AND conversation_id = ?"
 _INSERT_FOCUS = "INSERT INTO focus (runtime_id, conversation_id, depth, instance_id) VALUES (?, ?, ?, ?)"
 
 
-def open_sub_session(tx: Tx, runtime_id: str, conversation_id: str, app_scope: str) -> str | None:
-    about = {"runtime_id": runtime_id, "conversation_id": conversation_id, "app_scope": app_scope}
-    row = tx.one(_OPEN_SUB_SESSION, about)
-    return row[0] if row is not None else None
-
-
 def insert_sub_session(
     tx: Tx, runtime_id: str, app_session_id: str, conversation_id: str, app_scope: str, now: int
 ) -> None:
@@ -110,12 +89,6 @@ def insert_sub_session(
 
 def close_sub_session(tx: Tx, app_session_id: str, now: int) -> None:
     tx.run(_CLOSE_SUB_SESSION, (now, app_session_id))
-
-
-def live_instance(tx: Tx, runtime_id: str, conversation_id: str, app_scope: str) -> Instance | None:
-    about = {"runtime_id": runtime_id, "conversation_id": conversation_id, "app_scope": app_scope}
-    row = tx.one(_LIVE, about)
-    return Instance(*tuple(row)) if row is not None else None
 
 
 def instance_by_id(tx: Tx, instance_id: str) -> Instance | None:
@@ -184,12 +157,6 @@ def insert_activation(tx: Tx, runtime_id: str, one: Activation) -> None:
 
 def end_activation(tx: Tx, one: Activation) -> None:
     tx.run(_UPDATE_ACTIVATION, (one.state, one.reason, one.ended_at, one.activation_id))
-
-
-def active_operation(tx: Tx, runtime_id: str, conversation_id: str, app_scope: str) -> Operation | None:
-    about = {"runtime_id": runtime_id, "conversation_id": conversation_id, "app_scope": app_scope}
-    row = tx.one(_ACTIVE_OPERATION, about)
-    return Operation(*tuple(row)) if row is not None else None
 
 
 def operation_by_id(tx: Tx, operation_id: str) -> Operation | None:
