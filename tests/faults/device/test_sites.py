@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from tests.interaction.device.apps import changed_probe, tool
@@ -18,6 +19,7 @@ from lineloop.testing.scripted_containers import Script
 from lineloop.testing.waiting import until
 
 STARTED = ["starting", "started"]
+T = TypeVar("T")
 
 
 async def patiently(world: DeviceWorld, reached: Callable[[], object]) -> None:
@@ -31,15 +33,13 @@ async def patiently(world: DeviceWorld, reached: Callable[[], object]) -> None:
     raise AssertionError("never reached")
 
 
-async def told_again(report: Callable[[], Awaitable[object]]) -> None:
+async def told_again(report: Callable[[], Awaitable[T]]) -> T:
     """A report of the shell that could not be stored is made again, also to the next process."""
     for _ in range(400):
         try:
-            await report()
+            return await report()
         except Exception:
             await asyncio.sleep(0.005)
-            continue
-        return
     raise AssertionError("never stored")
 
 
@@ -58,8 +58,8 @@ async def focus(world: DeviceWorld) -> None:
     await patiently(world, lambda: "result:interrupted" in world.story("call-1"))
     assert world.story("call-1") == [*STARTED, "result:interrupted"]
     assert world.story("stop-1") == ["accepted", "result:interrupted"]
-    assert await world.rows("SELECT state FROM operations") == [("interrupted",)]
-    assert await world.rows("SELECT COUNT(*) FROM records") == [(1,)]
+    assert await told_again(lambda: world.rows("SELECT state FROM operations")) == [("interrupted",)]
+    assert await told_again(lambda: world.rows("SELECT COUNT(*) FROM records")) == [(1,)]
     await patiently(world, lambda: world.simulated.closed)
 
 
@@ -70,7 +70,7 @@ async def completion(world: DeviceWorld) -> None:
     await world.clock.advance(60)
     await patiently(world, lambda: "result:completed" in world.story("call-1"))
     assert world.story("call-1") == [*STARTED, "result:completed"]
-    assert await world.rows("SELECT state FROM operations") == [("completed",)]
+    assert await told_again(lambda: world.rows("SELECT state FROM operations")) == [("completed",)]
     assert [m["purpose"] for m in world.server.messages].count("speech") == 1
 
 
@@ -102,10 +102,10 @@ async def consent(world: DeviceWorld) -> None:
 async def action(world: DeviceWorld) -> None:
     """A UI action over an app's port."""
     await query(world)
-    (instance,) = (await world.rows("SELECT instance_id FROM instances"))[0]
+    (instance,) = (await told_again(lambda: world.rows("SELECT instance_id FROM instances")))[0]
     await told_again(lambda: world.runtime.ui_actions.dispatch(instance, "a1", "tick", {"item": 1}))
-    await told_again(lambda: world.rows("SELECT action_id FROM ui_actions"))
-    assert await world.rows("SELECT action_id FROM ui_actions") == [("a1",)]
+    stored = await told_again(lambda: world.rows("SELECT action_id FROM ui_actions"))
+    assert stored == [("a1",)]
 
 
 Scenario = Callable[[DeviceWorld], Awaitable[None]]
