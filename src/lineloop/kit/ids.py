@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import os
 import random
-import secrets
 import threading
 
 from lineloop.kit.clock import Clock
@@ -17,6 +16,25 @@ from lineloop.kit.clock import Clock
 _RANDOM_BITS = 74
 _RANDOM_SPACE = 1 << _RANDOM_BITS
 _STEP_BITS = 24
+_POOL_BYTES = 4096
+
+
+class _Pool:
+    """Random bits of the operating system, fetched many at a time: each call gives up the interpreter's
+    lock, and ids are made on every hot path. Not for secrets, which must not lie around in memory.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = b""
+        self._at = 0
+
+    def bits(self, count: int) -> int:
+        size = (count + 7) // 8
+        if self._at + size > len(self._bytes):
+            self._bytes, self._at = os.urandom(_POOL_BYTES), 0
+        value = int.from_bytes(self._bytes[self._at : self._at + size])
+        self._at += size
+        return value >> (size * 8 - count)
 
 
 class Ids:
@@ -29,7 +47,7 @@ class Ids:
     def __init__(self, clock: Clock, random: random.Random | None = None) -> None:
         self._clock = clock
         self._random = random
-        self._bits = random.getrandbits if random is not None else secrets.randbits
+        self._bits = random.getrandbits if random is not None else _Pool().bits
         self._lock = threading.Lock()
         self._last_ms = -1
         self._last_random = 0

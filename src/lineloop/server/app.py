@@ -30,6 +30,7 @@ from lineloop.server.http.conversations import conversation_routes
 from lineloop.server.http.documents import install_openapi
 from lineloop.server.http.edge import AsgiApp, Edge
 from lineloop.server.http.health import health_routes
+from lineloop.server.http.hot import HotRoutes
 from lineloop.server.http.identities import identity_routes
 from lineloop.server.http.identity import CookieIdentity, Identity, TrustedHeaderIdentity
 from lineloop.server.http.inbox import inbox_routes
@@ -108,7 +109,7 @@ class Server:
         self.resources = SqlStore(self.db, self.clock, self.ids)
         epoch = await self.commits.write(self._introduce)
         self.services = self._services(epoch)
-        self.asgi = Edge(self._application(), settings, self.ids, self.metrics)
+        self.asgi = Edge(self._application(), self.services.hot, settings, self.ids, self.metrics)
         self._keep_up()
         await self.runs.forget_leases()
         await self.runner.start()
@@ -147,6 +148,7 @@ class Server:
             tasks=self._tasks,
             metrics=self.metrics,
             epoch=epoch,
+            hot=HotRoutes(),
         )
 
     def _application(self) -> FastAPI:

@@ -7,12 +7,19 @@ nor a push parses or renders it again. Leaves reading and writing rows to `store
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from lineloop.kit import json
 from lineloop.kit.clock import rfc3339
 from lineloop.protocol.actors import OPERATOR, Actor
 from lineloop.protocol.messages import ConversationInfo, Message, MessageStatus, Purpose
+
+
+@lru_cache(maxsize=8192)
+def stored_actor(kind: str, key: str) -> Actor:
+    """The actor of a row; its name was judged when it was stored, and the same few come again and again."""
+    return Actor(kind, key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,7 @@ class Consumer:
 
     @property
     def actor(self) -> Actor:
-        return Actor(self.kind, self.key)
+        return stored_actor(self.kind, self.key)
 
 
 @dataclass(slots=True)
@@ -92,17 +99,17 @@ class StoredMessage:
 
     @property
     def actor(self) -> Actor:
-        return Actor(self.actor_kind, self.actor_key)
+        return stored_actor(self.actor_kind, self.actor_key)
 
     @property
     def target(self) -> Actor | None:
-        return Actor(self.target_kind, self.target_key) if self.target_kind else None
+        return stored_actor(self.target_kind, self.target_key) if self.target_kind else None
 
     @property
     def on_behalf_of(self) -> Actor | None:
         if self.on_behalf_kind is None or self.on_behalf_key is None:
             return None
-        return Actor(self.on_behalf_kind, self.on_behalf_key)
+        return stored_actor(self.on_behalf_kind, self.on_behalf_key)
 
     @property
     def content(self) -> dict[str, Any]:
@@ -126,8 +133,8 @@ class StoredMessage:
         return self._json
 
     def _rendered(self) -> str:
-        created = rfc3339(self.created_at)
-        updated = created if self.updated_at == self.created_at else rfc3339(self.updated_at)
+        created = _stamp(self.created_at)
+        updated = created if self.updated_at == self.created_at else _stamp(self.updated_at)
         target = _actor_json(self.target_kind, self.target_key) if self.target_kind else "null"
         reply = json.dumps(self.reply_to_id) if self.reply_to_id is not None else "null"
         behalf = ""
@@ -147,6 +154,17 @@ class StoredMessage:
         return replace(self, **fields, _json=None, _wire=None)
 
 
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    return rfc3339(seconds * 1000)[:-4]
+
+
+def _stamp(ms: int) -> str:
+    """rfc3339, remembering the second: most messages that are rendered together share it."""
+    return f"{_second(ms // 1000)}{ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=8192)
 def _actor_json(kind: str, key: str) -> str:
     return f'{{"kind":{json.dumps(kind)},"key":{json.dumps(key)}}}'
 

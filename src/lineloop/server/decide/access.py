@@ -14,6 +14,7 @@ from lineloop.protocol.actors import RUNTIME, USER, Actor
 from lineloop.protocol.errors import Forbidden, InvalidRequest, Unauthorized
 
 LOCAL_USER = "local"
+LOCAL_PERSON = Actor(USER, LOCAL_USER)
 WILDCARD = "*"
 
 
@@ -73,7 +74,7 @@ class Grant:
                 raise Forbidden(f"this credential may not act as {named}", detail={"actor": str(named)})
             return named
         if self.is_admin:
-            return Actor(USER, LOCAL_USER)
+            return LOCAL_PERSON
         if is_pattern(self.pattern):
             raise InvalidRequest("this token fits several actors; name one", pointer="/actor")
         return self.pattern
@@ -82,7 +83,7 @@ class Grant:
     def person(self) -> Actor | None:
         """The person this credential is, if it is one: only a person answers questions."""
         if self.is_admin:
-            return Actor(USER, LOCAL_USER)
+            return LOCAL_PERSON
         return self.pattern if self.pattern.kind == USER and not is_pattern(self.pattern) else None
 
     @property

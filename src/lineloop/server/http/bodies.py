@@ -12,7 +12,7 @@ from starlette.requests import Request
 from lineloop.kit import json
 from lineloop.kit.ids import Ids
 from lineloop.protocol.content import text_content, validate_content
-from lineloop.protocol.errors import InvalidRequest, LimitExceeded
+from lineloop.protocol.errors import ConnectionLost, InvalidRequest, LimitExceeded
 from lineloop.protocol.messages import MessageStatus
 from lineloop.protocol.patches import empty_content
 from lineloop.protocol.questions import QuestionTerms
@@ -34,7 +34,14 @@ from lineloop.server.decide.messages import decide_status
 
 async def raw_body(request: Request) -> bytes:
     """The body, or an empty object where none was sent. Its size was limited while it came."""
-    return await request.body() or b"{}"
+    parts: list[bytes] = []
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ConnectionLost("the client went away before its request was complete")
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return (parts[0] if len(parts) == 1 else b"".join(parts)) or b"{}"
 
 
 def speak_command(grant: Grant, conversation_id: str, body: SpeakBody, ids: Ids) -> SpeakCommand:

@@ -7,13 +7,16 @@ problem. Leaves credentials and everything else to the routes.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
+from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
+from starlette.requests import Request
 
 from lineloop.kit.ids import Ids
 from lineloop.protocol.errors import ErrorCode, Forbidden, LimitExceeded, LoopError
+from lineloop.server.http.hot import HotRoutes
 from lineloop.server.http.metrics import Metrics
 from lineloop.server.http.problems import internal_error, problem_response
 from lineloop.server.settings import ServerSettings
@@ -32,12 +35,17 @@ _log = structlog.get_logger(__name__)
 class Edge:
     """Wraps the application. `metrics` counts every answer by its status."""
 
-    def __init__(self, app: AsgiApp, settings: ServerSettings, ids: Ids, metrics: Metrics) -> None:
+    def __init__(
+        self, app: AsgiApp, hot: HotRoutes, settings: ServerSettings, ids: Ids, metrics: Metrics
+    ) -> None:
         self._app = app
+        self._hot = hot
         self._hosts = frozenset(name.lower() for name in settings.hosts)
         self._origins = frozenset(settings.origins)
         self._body_bytes = settings.body_bytes
-        self._ids = ids
+        # One random name per process, a number per request: cheap, and unique wherever logs are put together.
+        self._name = ids.make("req")[:20]
+        self._numbers = count(1)
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,19 +57,24 @@ class Edge:
             await self._app(scope, receive, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request_id = self._ids.make("req")
+        request_id = f"{self._name}_{next(self._numbers)}"
         exchange = _Exchange(receive, send, request_id.encode(), self._body_bytes)
         scope.setdefault("state", {})["request_id"] = request_id
         try:
             self._check(scope)
             exchange.check_announced(scope)
-            await self._app(scope, exchange.receive, exchange.send)
+            if (hot := self._hot.find(scope)) is not None:
+                handler, subject = hot
+                response = await handler(Request(scope, exchange.receive), subject)  # pyright: ignore[reportArgumentType]
+                await response(scope, exchange.receive, exchange.send)  # pyright: ignore[reportArgumentType]
+            else:
+                await self._app(scope, exchange.receive, exchange.send)
         except LoopError as error:
             await self._refuse(scope, exchange, receive, error)
         except Exception:
             _log.exception("request_failed", request_id=request_id, path=scope.get("path"))
             await self._refuse(scope, exchange, receive, internal_error(request_id))
-        self._metrics.requests.labels(str(exchange.status)).inc()
+        self._metrics.request(exchange.status)
 
     async def _refuse(self, scope: Scope, exchange: _Exchange, receive: Receive, error: LoopError) -> None:
         if exchange.status:

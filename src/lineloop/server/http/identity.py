@@ -76,12 +76,12 @@ class Identity:
     def __init__(self, commits: Commits, human: HumanIdentity, admin_token: str) -> None:
         self._commits = commits
         self._human = human
-        self._standing: dict[str, Grant] = {digest_of(admin_token): admin_grant()}
+        self._standing: dict[str, Grant] = {admin_token: admin_grant()}
         self._tokens: dict[str, Grant] = {}
 
     def add_standing(self, secret: str, grant: Grant) -> None:
         """A credential that lives as long as this process, for parts that live in it."""
-        self._standing[digest_of(secret)] = grant
+        self._standing[secret] = grant
 
     def forget_tokens(self) -> None:
         """After a revocation."""
@@ -107,8 +107,7 @@ class Identity:
 
     async def of_token(self, token: str) -> Grant:
         """Raises Unauthorized."""
-        digest = digest_of(token)
-        grant = self._standing.get(digest) or self._tokens.get(digest)
+        grant = self._standing.get(token) or self._tokens.get(token)
         if grant is not None:
             return grant
         try:
@@ -119,5 +118,5 @@ class Identity:
             raise Unauthorized("the token is not valid (any more)")
         if len(self._tokens) >= MAX_CACHED_TOKENS:
             self._tokens.clear()
-        self._tokens[digest] = stored
+        self._tokens[token] = stored
         return stored

@@ -49,4 +49,6 @@ def inbox_routes(services: Services) -> APIRouter:
         await services.commits.commit(commit_command(grant, conversation_id, body))
         return Response(status_code=204)
 
+    services.hot.add("conversations", "poll", poll)
+    services.hot.add("conversations", "commit", commit)
     return router

@@ -12,19 +12,31 @@ from lineloop.kit import json
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 500
-JSON_TYPE = "application/json"
 
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
 Cursor = Annotated[str, Query(max_length=300)]
 
 
+class JsonResponse(Response):
+    """Rendered JSON. Its headers are always the same two, so they are not worked out anew."""
+
+    def __init__(self, body: bytes, status: int) -> None:
+        self.status_code = status
+        self.body = body
+        self.background = None
+        self.raw_headers = [
+            (b"content-length", str(len(body)).encode()),
+            (b"content-type", b"application/json"),
+        ]
+
+
 def json_response(value: Any, status: int = 200) -> Response:
-    return Response(json.dumps(value).encode(), status_code=status, media_type=JSON_TYPE)
+    return JsonResponse(json.dumps(value).encode(), status)
 
 
 def text_response(text: str, status: int = 200) -> Response:
     """For JSON that is rendered already."""
-    return Response(text.encode(), status_code=status, media_type=JSON_TYPE)
+    return JsonResponse(text.encode(), status)
 
 
 def page_response(items: Sequence[str], next_cursor: str | None) -> Response:

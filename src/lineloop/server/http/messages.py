@@ -122,6 +122,9 @@ def message_routes(services: Services) -> APIRouter:
         items = [message.to_json() for message in found[:limit]]
         return page_response(items, str(found[limit - 1].ordinal) if len(found) > limit else None)
 
+    services.hot.add("conversations", "messages", speak)
+    services.hot.add("messages", "patches", append)
+    services.hot.add("messages", "end", end)
     return router
 
 

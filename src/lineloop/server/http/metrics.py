@@ -12,6 +12,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._by_status: dict[int, Counter] = {}
         self.requests = Counter(
             "lineloop_http_requests", "HTTP requests answered", ["status"], registry=self._registry
         )
@@ -20,6 +21,13 @@ class Metrics:
         self.commits = Gauge(
             "lineloop_database_commits", "Transactions committed by this process", registry=self._registry
         )
+
+    def request(self, status: int) -> None:
+        """Counts one answer."""
+        counter = self._by_status.get(status)
+        if counter is None:
+            counter = self._by_status[status] = self.requests.labels(str(status))
+        counter.inc()
 
     def text(self) -> bytes:
         return generate_latest(self._registry)

@@ -1,7 +1,7 @@
 """Routes of resources: one Conversation as it truly stands, and the read-only Kubernetes-shaped view.
 
 Decides how the store's resources look to `kubectl` and to operators elsewhere, and which of them a credential
-may see: its own participations, everything for an admin. Writing is not possible here: the server alone writes.
+may see: its own participations, everything for an admin. Nothing is written here: the server alone writes.
 """
 
 from __future__ import annotations

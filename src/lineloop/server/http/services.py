@@ -14,6 +14,7 @@ from lineloop.protocol.errors import ErrorCode, NotFound
 from lineloop.server.commit import Commits
 from lineloop.server.commit.participation import conversation_not_found
 from lineloop.server.decide.access import Grant, Verb
+from lineloop.server.http.hot import HotRoutes
 from lineloop.server.http.identity import Identity
 from lineloop.server.http.link import Links
 from lineloop.server.http.metrics import Metrics
@@ -37,6 +38,7 @@ class Services:
     tasks: Tasks
     metrics: Metrics
     epoch: str
+    hot: HotRoutes
     ready: bool = False
 
     async def grant(self, request: HTTPConnection, verb: Verb) -> Grant:

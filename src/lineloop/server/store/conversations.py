@@ -9,25 +9,28 @@ import sqlite3
 
 from lineloop.kit.database import Tx
 from lineloop.protocol.actors import Actor
-from lineloop.server.records import Conversation
+from lineloop.server.records import Conversation, stored_actor
 
-_GET = "SELECT * FROM conversations WHERE id = :id"
+_COLUMNS = """
+name, owner_kind, owner_key, parent_id, root_id, last_ordinal, last_offset, change, created_at, id
+"""
+_GET = f"SELECT {_COLUMNS} FROM conversations WHERE id = :id"
 _INSERT = """
 INSERT INTO conversations (id, name, owner_kind, owner_key, parent_id, root_id, actor_kind, actor_key,
     created_at)
 VALUES (:id, :name, :owner_kind, :owner_key, :parent_id, :root_id, :actor_kind, :actor_key, :created_at)
 """
-_NEXT_ORDINAL = """
+_NEXT_ORDINAL = f"""
 UPDATE conversations SET last_ordinal = last_ordinal + 1, change = change + 1 WHERE id = :id
-RETURNING *
+RETURNING {_COLUMNS}
 """
-_NEXT_ORDINAL_AND_OFFSET = """
+_NEXT_ORDINAL_AND_OFFSET = f"""
 UPDATE conversations SET last_ordinal = last_ordinal + 1, last_offset = last_offset + 1, change = change + 1,
-    notify_pending = CASE WHEN :notify = 1 THEN 1 ELSE notify_pending END WHERE id = :id RETURNING *
+    notify_pending = CASE WHEN :notify = 1 THEN 1 ELSE notify_pending END WHERE id = :id RETURNING {_COLUMNS}
 """
-_NEXT_OFFSET = """
+_NEXT_OFFSET = f"""
 UPDATE conversations SET last_offset = last_offset + 1, change = change + 1,
-    notify_pending = CASE WHEN :notify = 1 THEN 1 ELSE notify_pending END WHERE id = :id RETURNING *
+    notify_pending = CASE WHEN :notify = 1 THEN 1 ELSE notify_pending END WHERE id = :id RETURNING {_COLUMNS}
 """
 _NEXT_CHANGE = "UPDATE conversations SET change = change + 1 WHERE id = :id RETURNING change"
 _MARK = "UPDATE conversations SET notify_pending = 1 WHERE id = :id AND notify_pending = 0"
@@ -36,16 +39,16 @@ _MARKED = "SELECT id FROM conversations WHERE notify_pending = 1 ORDER BY id LIM
 _PROCESS = """
 SELECT id FROM conversations WHERE parent_id = :parent_id AND actor_kind = :kind AND actor_key = :key
 """
-_ROOTS = """
-SELECT * FROM conversations WHERE parent_id IS NULL AND id > :after ORDER BY id LIMIT :limit
+_ROOTS = f"""
+SELECT {_COLUMNS} FROM conversations WHERE parent_id IS NULL AND id > :after ORDER BY id LIMIT :limit
 """
-_ROOTS_OF = """
-SELECT * FROM conversations AS c WHERE c.parent_id IS NULL AND c.id > :after AND EXISTS
+_ROOTS_OF = f"""
+SELECT {_COLUMNS} FROM conversations AS c WHERE c.parent_id IS NULL AND c.id > :after AND EXISTS
     (SELECT 1 FROM consumers AS m WHERE m.conversation_id = c.id AND m.kind = :kind AND m.key = :key)
 ORDER BY c.id LIMIT :limit
 """
-_CHILDREN = """
-SELECT * FROM conversations WHERE parent_id = :parent_id AND id > :after
+_CHILDREN = f"""
+SELECT {_COLUMNS} FROM conversations WHERE parent_id = :parent_id AND id > :after
     AND (:kind = '' OR (actor_kind = :kind AND actor_key = :key)) ORDER BY id LIMIT :limit
 """
 _FAMILY = "SELECT id, last_ordinal FROM conversations WHERE id = :id OR parent_id = :id ORDER BY id"
@@ -55,16 +58,9 @@ SELECT id FROM conversations WHERE parent_id IS NULL AND owner_kind = 'user' AND
 
 
 def _conversation(row: sqlite3.Row) -> Conversation:
+    name, kind, key, parent_id, root_id, ordinal, offset, change, created_at, own_id = row
     return Conversation(
-        id=row["id"],
-        name=row["name"],
-        owner=Actor(row["owner_kind"], row["owner_key"]),
-        parent_id=row["parent_id"],
-        root_id=row["root_id"],
-        last_ordinal=row["last_ordinal"],
-        last_offset=row["last_offset"],
-        change=row["change"],
-        created_at=row["created_at"],
+        own_id, name, stored_actor(kind, key), parent_id, root_id, ordinal, offset, change, created_at
     )
 
 

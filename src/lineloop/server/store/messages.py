@@ -15,7 +15,7 @@ from lineloop.kit.database import Tx
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.messages import MessageStatus, Purpose
 from lineloop.protocol.patches import fold
-from lineloop.server.records import StoredMessage
+from lineloop.server.records import StoredMessage, stored_actor
 
 _COLUMNS = """
 m.id, m.conversation_id, m.root_id, m.actor_kind, m.actor_key, m.target_kind, m.target_key, m.key,
@@ -172,11 +172,11 @@ def head(tx: Tx, message_id: str) -> MessageHead | None:
     row = tx.one(_HEAD, {"id": message_id})
     if row is None:
         return None
-    target = Actor(row["target_kind"], row["target_key"]) if row["target_kind"] else None
+    target = stored_actor(row["target_kind"], row["target_key"]) if row["target_kind"] else None
     return MessageHead(
         conversation_id=row["conversation_id"],
         root_id=row["root_id"],
-        actor=Actor(row["actor_kind"], row["actor_key"]),
+        actor=stored_actor(row["actor_kind"], row["actor_key"]),
         target=target,
         purpose=Purpose(row["purpose"]),
         status=MessageStatus(row["status"]),
