@@ -15,8 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from httpx_sse import ServerSentEvent
-
 from lineloop.cli.apps import carry_out
 from lineloop.cli.control import ControlDoor
 from lineloop.cli.failures import CommandFailed, Exit
@@ -24,8 +22,7 @@ from lineloop.cli.lifetime import Stop, live
 from lineloop.cli.logs import set_up_quiet_logs
 from lineloop.cli.running import Ready
 from lineloop.cli.surroundings import Surroundings
-from lineloop.client.http import HttpTransport
-from lineloop.client.transport import LinkConnection, Params, Response, Transport
+from lineloop.client.transport import LinkConnection, Params, Response, ServerSentEvent, Transport
 from lineloop.device.apps import AppRegistry
 from lineloop.device.runtime import Runtime
 from lineloop.device.settings import DeviceSettings
@@ -89,6 +86,7 @@ async def _first(*waits: Coroutine[Any, Any, None]) -> None:
 def run_device(settings: Settings, *, host: str, ready_file: Path | None) -> int:
     """Until a signal. Raises CommandFailed when it cannot start."""
     from lineloop.cli.up import check_host
+    from lineloop.client.http import HttpTransport
 
     check_host(host)
     server, token = settings.server, settings.token

@@ -12,11 +12,20 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
-from httpx_sse import EventSource, ServerSentEvent, SSEError
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
-from lineloop.client.transport import LinkConnection, Params, Response, error_of_answer
+from lineloop.client.event_stream import check_event_stream, events_of, lines_of
+from lineloop.client.transport import (
+    LinkConnection,
+    Params,
+    Response,
+    ServerSentEvent,
+    decoded_body,
+    encoded_body,
+    error_of_answer,
+    given_params,
+)
 from lineloop.kit import json
 from lineloop.protocol.errors import ConnectionLost, InvalidRequest
 
@@ -82,14 +91,14 @@ class HttpTransport:
             answer = await self._calls.request(
                 method,
                 path,
-                content=_encoded(json),
+                content=encoded_body(json),
                 headers={"Content-Type": "application/json"} if json is not None else None,
-                params=_given(params),
+                params=given_params(params),
                 timeout=httpx.Timeout(timeout_seconds, connect=10.0),
             )
         except httpx.HTTPError as error:
             raise _lost(error) from error
-        body = _decoded(answer)
+        body = decoded_body(answer.content)
         if answer.status_code >= 400:
             raise error_of_answer(answer.status_code, body)
         return Response(answer.status_code, body, answer.headers)
@@ -107,7 +116,8 @@ class HttpTransport:
         if last_event_id is not None:
             headers["Last-Event-ID"] = last_event_id
         async with self._opened(path, params, headers) as answer:
-            yield _named_breaks(EventSource(answer).aiter_sse())
+            check_event_stream(answer.headers.get("content-type"))
+            yield events_of(_named_breaks(answer.aiter_bytes()))
 
     def lines(
         self, path: str, *, params: Params | None = None
@@ -117,13 +127,13 @@ class HttpTransport:
     @asynccontextmanager
     async def _lines(self, path: str, params: Params | None) -> AsyncGenerator[AsyncIterator[str], None]:
         async with self._opened(path, params, {"Accept": "application/json"}) as answer:
-            yield _named_breaks(answer.aiter_lines())
+            yield lines_of(_named_breaks(answer.aiter_bytes()))
 
     @asynccontextmanager
     async def _opened(
         self, path: str, params: Params | None, headers: dict[str, str]
     ) -> AsyncGenerator[httpx.Response, None]:
-        request = self._streams.build_request("GET", path, params=_given(params), headers=headers)
+        request = self._streams.build_request("GET", path, params=given_params(params), headers=headers)
         try:
             answer = await self._streams.send(request, stream=True)
         except httpx.HTTPError as error:
@@ -134,7 +144,7 @@ class HttpTransport:
                     await answer.aread()
                 except httpx.HTTPError as error:
                     raise _lost(error) from error
-                raise error_of_answer(answer.status_code, _decoded(answer))
+                raise error_of_answer(answer.status_code, decoded_body(answer.content))
             yield answer
         finally:
             await answer.aclose()
@@ -152,7 +162,7 @@ class HttpTransport:
             )
             connection = WebSocketLink(socket)
         except InvalidStatus as error:
-            raise error_of_answer(error.response.status_code, _problem(error.response.body)) from error
+            raise error_of_answer(error.response.status_code, decoded_body(error.response.body)) from error
         except (OSError, WebSocketException) as error:
             raise ConnectionLost(f"no link to {self._url}: {error}") from error
         await connection.send({"hello": {"token": self._token or "", "protocol": PROTOCOL_VERSION}})
@@ -195,40 +205,8 @@ async def _named_breaks(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:
     try:
         async for item in source:
             yield item
-    except (httpx.HTTPError, httpx.StreamError, SSEError) as error:
+    except (httpx.HTTPError, httpx.StreamError) as error:
         raise _lost(error) from error
-
-
-def _encoded(body: Any) -> bytes | None:
-    """Raises InvalidRequest for what is no JSON (NaN, lone surrogates, objects of Python)."""
-    try:
-        return None if body is None else json.dumps(body).encode()
-    except (ValueError, TypeError) as error:
-        raise InvalidRequest(f"this is not JSON: {error}") from error
-
-
-def _decoded(answer: httpx.Response) -> Any:
-    return _problem(answer.content)
-
-
-def _problem(body: bytes | bytearray | None) -> Any:
-    if not body:
-        return None
-    try:
-        return json.loads(bytes(body))
-    except ValueError:
-        return None  # a proxy's page; error_of_answer goes by the status
-
-
-def _given(params: Params | None) -> dict[str, str]:
-    """Parameters that have a value, booleans in lower case."""
-    given: dict[str, str] = {}
-    for name, value in (params or {}).items():
-        if isinstance(value, bool):
-            given[name] = "true" if value else "false"
-        elif value is not None:
-            given[name] = str(value)
-    return given
 
 
 def _lost(error: Exception) -> ConnectionLost:

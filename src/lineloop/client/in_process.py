@@ -7,13 +7,22 @@ process passes both callables (spec/protocol.md §8).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
+from urllib.parse import quote, unquote, urlencode
 
-import httpx
-
-from lineloop.client.http import HttpTransport
-from lineloop.client.transport import LinkConnection
+from lineloop.client.event_stream import check_event_stream, events_of, lines_of
+from lineloop.client.transport import (
+    LinkConnection,
+    Params,
+    Response,
+    ServerSentEvent,
+    decoded_body,
+    encoded_body,
+    error_of_answer,
+    given_params,
+)
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.errors import ConnectionLost, LoopError
 
@@ -22,6 +31,7 @@ AsgiApp = Callable[
     [AsgiMessage, Callable[[], Awaitable[AsgiMessage]], Callable[[AsgiMessage], Awaitable[None]]],
     Awaitable[None],
 ]
+Headers = list[tuple[bytes, bytes]]
 
 # How many body parts may wait for a reader: the application is held back like behind a slow socket.
 BODY_PARTS = 16
@@ -35,8 +45,11 @@ class ServerSession(Protocol):
     async def close(self) -> None: ...
 
 
-class InProcessTransport(HttpTransport):
-    """`asgi` answers calls and streams; `open_link(token)` gives a link session. No sockets."""
+class InProcessTransport:
+    """`asgi` answers calls and streams; `open_link(token)` gives a link session. No sockets.
+
+    A call has no time-out of its own: nothing between the two can lose it.
+    """
 
     def __init__(
         self,
@@ -46,17 +59,91 @@ class InProcessTransport(HttpTransport):
         *,
         host: str = "127.0.0.1",
     ) -> None:
-        self._application = AsgiTransport(asgi)
+        self._asgi = asgi
         self._open_session = open_link
         self._link_token = token
-        super().__init__(f"http://{host}", token, through=self._application)
+        self._host = host
+        self._headers = [(b"host", host.encode()), (b"authorization", f"Bearer {token}".encode())]
+        self._tasks = Tasks("in_process_calls")
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: Any = None,
+        params: Params | None = None,
+        timeout_seconds: float = 30.0,  # noqa: ARG002 (part of the port)
+    ) -> Response:
+        body = encoded_body(json) or b""
+        sent = [(b"content-type", b"application/json")] if body else []
+        if body or method != "GET":
+            sent.append((b"content-length", str(len(body)).encode()))
+        async with self._called(method, path, params, sent, body) as (exchange, status, headers):
+            answer = decoded_body(await exchange.whole())
+        if status >= 400:
+            raise error_of_answer(status, answer)
+        return Response(status, answer, headers)
+
+    def events(
+        self, path: str, *, params: Params | None = None, last_event_id: str | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[ServerSentEvent]]:
+        return self._events(path, params, last_event_id)
+
+    @asynccontextmanager
+    async def _events(
+        self, path: str, params: Params | None, last_event_id: str | None
+    ) -> AsyncGenerator[AsyncIterator[ServerSentEvent], None]:
+        sent = [(b"accept", b"text/event-stream")]
+        if last_event_id is not None:
+            sent.append((b"last-event-id", last_event_id.encode()))
+        async with self._opened(path, params, sent) as (exchange, headers):
+            check_event_stream(headers.get("content-type"))
+            yield events_of(exchange.parts())
+
+    def lines(
+        self, path: str, *, params: Params | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[str]]:
+        return self._lines(path, params)
+
+    @asynccontextmanager
+    async def _lines(self, path: str, params: Params | None) -> AsyncGenerator[AsyncIterator[str], None]:
+        async with self._opened(path, params, [(b"accept", b"application/json")]) as (exchange, _):
+            yield lines_of(exchange.parts())
+
+    @asynccontextmanager
+    async def _opened(
+        self, path: str, params: Params | None, sent: Headers
+    ) -> AsyncGenerator[tuple[Exchange, Mapping[str, str]], None]:
+        async with self._called("GET", path, params, sent, b"") as (exchange, status, headers):
+            if status >= 400:
+                raise error_of_answer(status, decoded_body(await exchange.whole()))
+            yield exchange, headers
+
+    @asynccontextmanager
+    async def _called(
+        self, method: str, path: str, params: Params | None, sent: Headers, body: bytes
+    ) -> AsyncGenerator[tuple[Exchange, int, Mapping[str, str]], None]:
+        """One request as far as the head of its answer; on leaving, the application learns of it."""
+        query = urlencode(given_params(params)).encode()
+        scope = http_scope(method, path, query, [*self._headers, *sent], self._host)
+        exchange = Exchange(scope, body)
+        self._tasks.spawn(exchange.run(self._asgi), name=path)
+        try:
+            status, headers = await exchange.started
+            yield (
+                exchange,
+                status,
+                {name.decode("latin-1").lower(): v.decode("latin-1") for name, v in headers},
+            )
+        finally:
+            exchange.leave()
 
     async def open_link(self) -> LinkConnection:
         return InProcessLink(await self._open_session(self._link_token))
 
     async def close(self) -> None:
-        await super().close()
-        await self._application.aclose()
+        await self._tasks.close()
 
 
 class InProcessLink:
@@ -90,56 +177,45 @@ class InProcessLink:
             raise ConnectionLost(f"the link session ended: {error}") from error
 
 
-class AsgiTransport(httpx.AsyncBaseTransport):
-    """Calls an ASGI application for httpx, body parts streaming as the application sends them."""
+def http_scope(
+    method: str, path: str, query: bytes, headers: Headers, host: str, port: int = 80
+) -> AsgiMessage:
+    """The ASGI scope of a request; `path` may have percent escapes, header names are in lower case."""
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": method,
+        "headers": headers,
+        "scheme": "http",
+        "path": unquote(path),
+        "raw_path": quote(path, safe="/%:@!$&'()*+,;=~-._").encode(),
+        "query_string": query,
+        "server": (host, port),
+        "client": ("127.0.0.1", 0),
+        "root_path": "",
+    }
 
-    def __init__(self, asgi: AsgiApp) -> None:
-        self._asgi = asgi
-        self._tasks = Tasks("in_process_calls")
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        exchange = _Exchange(request, await request.aread())
-        exchange.task = self._tasks.spawn(exchange.run(self._asgi), name=request.url.path)
-        status, headers = await exchange.started
-        return httpx.Response(status, headers=headers, stream=exchange)
+class Exchange:
+    """One request to an ASGI application and its answer, body parts streaming as the application sends them.
 
-    async def aclose(self) -> None:
-        # Called once per pool; the applications' open streams end with the transport that owns both pools.
-        await self._tasks.close()
+    Spawn `run`, await `started` (status and headers; raises ConnectionLost when no answer comes), read
+    `parts`, and `leave` at the end.
+    """
 
-
-class _Exchange(httpx.AsyncByteStream):
-    """One request and its answer."""
-
-    def __init__(self, request: httpx.Request, body: bytes) -> None:
-        self._request = request
+    def __init__(self, scope: AsgiMessage, body: bytes) -> None:
+        self._scope = scope
         self._body: bytes | None = body
         self._parts: asyncio.Queue[bytes | None] = asyncio.Queue(BODY_PARTS)
         self._gone = asyncio.Event()
         self._failure: BaseException | None = None
-        self.started: asyncio.Future[tuple[int, list[tuple[bytes, bytes]]]] = (
-            asyncio.get_running_loop().create_future()
-        )
-        self.task: asyncio.Task[Any] | None = None
+        self.started: asyncio.Future[tuple[int, Headers]] = asyncio.get_running_loop().create_future()
 
     async def run(self, asgi: AsgiApp) -> None:
-        url = self._request.url
-        scope: AsgiMessage = {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": "1.1",
-            "method": self._request.method,
-            "headers": [(name.lower(), value) for name, value in self._request.headers.raw],
-            "scheme": url.scheme,
-            "path": url.path,
-            "raw_path": url.raw_path.split(b"?")[0],
-            "query_string": url.query,
-            "server": (url.host, url.port or 80),
-            "client": ("127.0.0.1", 0),
-            "root_path": "",
-        }
+        """Calls the application once. Its failure is the reader's ConnectionLost, never raised here."""
         try:
-            await asgi(scope, self._receive, self._send)
+            await asgi(self._scope, self._receive, self._send)
         except asyncio.CancelledError as error:  # the transport closes: whoever reads must not wait for ever
             self._failure = error
             self._drop_parts()
@@ -148,10 +224,26 @@ class _Exchange(httpx.AsyncByteStream):
             self._failure = error
         finally:
             if not self.started.done():
-                failed = httpx.RemoteProtocolError(f"the application gave no answer: {self._failure!r}")
-                self.started.set_exception(failed)
+                lost = ConnectionLost(f"the application gave no answer: {self._failure!r}")
+                self.started.set_exception(lost)
         if not self._gone.is_set():
             await self._parts.put(None)
+
+    async def parts(self) -> AsyncGenerator[bytes, None]:
+        """The parts of the body. Raises ConnectionLost when the application failed in the middle."""
+        while (part := await self._parts.get()) is not None:
+            yield part
+        if self._failure is not None:
+            raise ConnectionLost(f"the application failed: {self._failure!r}") from self._failure
+
+    async def whole(self) -> bytes:
+        """The body to its end. Raises ConnectionLost."""
+        return b"".join([part async for part in self.parts()])
+
+    def leave(self) -> None:
+        """Nobody reads any more: the application sees a disconnect, and one that waits for room goes on."""
+        self._gone.set()
+        self._drop_parts()
 
     def _drop_parts(self) -> None:
         while not self._parts.empty():
@@ -174,13 +266,3 @@ class _Exchange(httpx.AsyncByteStream):
                 raise OSError("the reader has gone")
             if body := message.get("body", b""):
                 await self._parts.put(body)
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while (part := await self._parts.get()) is not None:
-            yield part
-        if self._failure is not None:
-            raise httpx.ReadError(f"the application failed: {self._failure!r}") from self._failure
-
-    async def aclose(self) -> None:
-        self._gone.set()
-        self._drop_parts()  # an application that waits for room goes on and sees that the reader has gone

@@ -11,10 +11,8 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
-from httpx_sse import ServerSentEvent
-
 from lineloop.client.retry import is_transient
-from lineloop.client.transport import Transport
+from lineloop.client.transport import ServerSentEvent, Transport
 from lineloop.kit import json
 from lineloop.kit.backoff import Backoff
 from lineloop.kit.clock import Clock

@@ -1,7 +1,8 @@
 """What a connection to a server must be able to do, so that verbs do not care how it is made.
 
-Decides the shape of an answer and of a link connection. Leaves to the transports (http, in process) how bytes
-travel, and to the verbs which path means what (spec/protocol.md §8).
+Decides the shape of an answer, of a stream's event and of a link connection, and how bodies and parameters
+are written. Leaves to the transports (http, in process) how bytes travel, and to the verbs which path means
+what (spec/protocol.md §8).
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from httpx_sse import ServerSentEvent
-
+from lineloop.kit import json as codec
 from lineloop.protocol.error_codes import ERRORS, ErrorCode
-from lineloop.protocol.errors import ConnectionLost, LoopError, Overloaded, StorageUnavailable
+from lineloop.protocol.errors import ConnectionLost, InvalidRequest, LoopError, Overloaded, StorageUnavailable
 
 Params = Mapping[str, str | int | bool | None]
 
@@ -26,6 +26,15 @@ class Response:
     status: int
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSentEvent:
+    """One event of a stream; `id` is the last id that the stream has named, "" before the first."""
+
+    event: str = "message"
+    data: str = ""
+    id: str = ""
 
 
 class LinkConnection(Protocol):
@@ -107,3 +116,32 @@ def error_of_answer(status: int, body: Any) -> LoopError:
     if isinstance(body, dict) and "code" in body:
         return LoopError.from_problem(body)
     return LoopError(f"the server answered {status} without a code")
+
+
+def encoded_body(body: Any) -> bytes | None:
+    """Raises InvalidRequest for what is no JSON (NaN, lone surrogates, objects of Python)."""
+    try:
+        return None if body is None else codec.dumps(body).encode()
+    except (ValueError, TypeError) as error:
+        raise InvalidRequest(f"this is not JSON: {error}") from error
+
+
+def decoded_body(body: bytes | bytearray | None) -> Any:
+    """None for an empty body, and for what is no JSON: a proxy's page, error_of_answer goes by the status."""
+    if not body:
+        return None
+    try:
+        return codec.loads(bytes(body))
+    except ValueError:
+        return None
+
+
+def given_params(params: Params | None) -> dict[str, str]:
+    """Parameters that have a value, booleans in lower case."""
+    given: dict[str, str] = {}
+    for name, value in (params or {}).items():
+        if isinstance(value, bool):
+            given[name] = "true" if value else "false"
+        elif value is not None:
+            given[name] = str(value)
+    return given

@@ -12,9 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from httpx_sse import ServerSentEvent
-
-from lineloop.client.transport import LinkConnection, Params, Response
+from lineloop.client.transport import LinkConnection, Params, Response, ServerSentEvent
 from lineloop.protocol.errors import ConnectionLost, LoopError
 
 HELLO: dict[str, Any] = {

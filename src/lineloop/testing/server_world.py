@@ -19,7 +19,6 @@ from typing import Any
 
 import httpx
 
-from lineloop.client.in_process import AsgiTransport
 from lineloop.kit.faults import Faults
 from lineloop.kit.ids import Ids
 from lineloop.kit.schema import ensure_schema
@@ -28,6 +27,7 @@ from lineloop.server.app import Server
 from lineloop.server.http.link import LinkSession
 from lineloop.server.migrations import HEAD
 from lineloop.server.settings import ServerSettings
+from lineloop.testing.asgi_transport import AsgiTransport
 from lineloop.testing.clock import FakeClock
 
 HOST = "http://127.0.0.1"

@@ -7,11 +7,10 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from httpx_sse import ServerSentEvent
 
 from lineloop.client import Loop
 from lineloop.client.sse import MessageEvent, PatchEvent, PingEvent, View
-from lineloop.client.transport import Response, error_of_answer
+from lineloop.client.transport import Response, ServerSentEvent, error_of_answer
 from lineloop.kit import json
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import (
