@@ -84,8 +84,7 @@ class Plan:
 
     def move(self, call: Call, state: str, **changes: Any) -> Call:
         """The call in its next state. Raises IllegalTransition."""
-        if call.state != state:
-            move_call(call.state, state)
+        move_call(call.state, state)
         moved = replace(call, state=state, **changes)
         self.facts.append(CallChanged(moved))
         return moved
