@@ -8,6 +8,7 @@ from typing import Any
 
 from lineloop.device.decide.calls import Invoke, InvokeState
 from lineloop.device.decide.envelopes import Moment
+from lineloop.device.decide.inventory import describe_app
 from lineloop.device.decide.plan import Plan
 from lineloop.device.decide.route import Route
 from lineloop.device.decide.schemas import Schemas
@@ -49,8 +50,9 @@ def a_tool(**changes: Any) -> ToolDescriptor:
 
 def an_app(*tools: ToolDescriptor, **changes: Any) -> App:
     tools = tools or (a_tool(),)
-    app = App("notes", "1.0.0", "Notes", True, None, False, True, {})
-    return replace(app, tools={(tool.method, tool.contract_version): tool for tool in tools}, **changes)
+    described = describe_app("notes", "1.0.0", "Notes", tools)
+    by_name = {(tool.method, tool.contract_version): tool for tool in tools}
+    return replace(App("notes", "1.0.0", "Notes", True, None, False, True, by_name, described), **changes)
 
 
 def a_call(**changes: Any) -> Call:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from lineloop.device.containers.port import InstalledApp
-from lineloop.device.decide.inventory import PolicyRule, compute_inventory, view_of
+from lineloop.device.decide.inventory import PolicyRule, Published, compute_inventory, describe_app
 from lineloop.device.decide.state import App, View
 from lineloop.protocol.manifest import SessionScope
-from lineloop.protocol.tools import Delivery, Inventory
+from lineloop.protocol.tools import Delivery
 
 KEPT_GENERATIONS = 8
 
@@ -30,6 +30,9 @@ def app_of(installed: InstalledApp) -> App:
         per_launch=installed.manifest.session is SessionScope.PER_LAUNCH,
         has_handlers=any(tool.delivery is Delivery.MINIAPP_SDK for tool in installed.tools),
         tools={(tool.method, tool.contract_version): tool for tool in installed.tools},
+        description=describe_app(
+            installed.app_scope, installed.version, installed.manifest.title, installed.tools
+        ),
     )
 
 
@@ -46,21 +49,18 @@ class Shelf:
         self.apps = {scope: app_of(app) for scope, app in installed.items()}
         self.rules = rules
         self._features = features
-        self._inventories: dict[tuple[PolicyRule, ...], tuple[Inventory, View]] = {}
+        self._inventories: dict[tuple[PolicyRule, ...], Published] = {}
 
-    def inventory(self, agent: str, conversation_id: str) -> Inventory:
-        return self._look_up(agent, conversation_id)[0]
-
-    def view(self, agent: str, conversation_id: str) -> View:
-        return self._look_up(agent, conversation_id)[1]
-
-    def _look_up(self, agent: str, conversation_id: str) -> tuple[Inventory, View]:
+    def inventory(self, agent: str, conversation_id: str) -> Published:
+        """What an agent sees in a conversation."""
         rules = tuple(rule for rule in self.rules if rule.concerns(agent, conversation_id))
         known = self._inventories.get(rules)
         if known is None:
-            inventory = compute_inventory(self.apps, rules, self._features)
-            known = self._inventories[rules] = (inventory, view_of(inventory))
+            known = self._inventories[rules] = compute_inventory(self.apps, rules, self._features)
         return known
+
+    def view(self, agent: str, conversation_id: str) -> View:
+        return self.inventory(agent, conversation_id).view
 
 
 class Catalogue:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lineloop.device.commit.loading import load_route, load_session, load_shelf
 from lineloop.device.commit.room import Room
+from lineloop.device.decide.inventory import describe_app
 from lineloop.device.decide.operations import end_operation
 from lineloop.device.decide.plan import Plan
 from lineloop.device.decide.state import App
@@ -30,7 +31,6 @@ def end_now(tx: Tx, plan: Plan, room: Room, operation_id: str, outcome: str, rea
     if outcome == "completed":
         route = replace(route, elapsed_ms=operation.duration_ms)
     end_operation(plan, session, route, outcome, reason)
-    room.stopwatch.pop(operation_id, None)
     return True
 
 
@@ -41,4 +41,4 @@ def reach_deadline(tx: Tx, plan: Plan, room: Room, operation_id: str) -> None:
 
 def _gone(app_scope: str) -> App:
     """Stands for an app that is no longer installed: its name is its scope, it offers nothing."""
-    return App(app_scope, "", app_scope, False, None, False, False, {})
+    return App(app_scope, "", app_scope, False, None, False, False, {}, describe_app(app_scope, "", "", ()))

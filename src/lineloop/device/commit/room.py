@@ -17,7 +17,14 @@ from typing import TypeVar
 from lineloop.device.commit.catalogue import Catalogue
 from lineloop.device.commit_inbox import AppInbox
 from lineloop.device.decide.envelopes import Moment
-from lineloop.device.decide.facts import ActivationEnded, CallAccepted, CallChanged, Effect, OperationStarted
+from lineloop.device.decide.facts import (
+    ActivationEnded,
+    CallAccepted,
+    CallChanged,
+    Effect,
+    OperationEnded,
+    OperationStarted,
+)
 from lineloop.device.decide.plan import Plan
 from lineloop.device.decide.schemas import Schemas
 from lineloop.device.decide.state import Limits, Operation
@@ -101,10 +108,13 @@ class Room:
         for site in reached:
             self.foundation.faults.reach(f"{site}.before_commit")
         if reached or plan.effects:
-            tx.after_commit(partial(self._committed, reached, plan.effects))
+            ended = [f.operation.operation_id for f in plan.facts if isinstance(f, OperationEnded)]
+            tx.after_commit(partial(self._committed, reached, plan.effects, ended))
         return answer
 
-    def _committed(self, sites: tuple[str, ...], effects: list[Effect]) -> None:
+    def _committed(self, sites: tuple[str, ...], effects: list[Effect], ended: list[str]) -> None:
+        for operation_id in ended:
+            self.stopwatch.pop(operation_id, None)
         for site in sites:
             self.foundation.faults.reach(f"{site}.after_commit")
         if effects:

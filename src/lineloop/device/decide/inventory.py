@@ -6,15 +6,18 @@ this agent in this conversation. The revision is a hash of the content. Leaves s
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lineloop.device.decide.envelopes import Address, compose_message, head_of
 from lineloop.device.decide.facts import InventoryPublished
 from lineloop.device.decide.plan import Plan
-from lineloop.device.decide.state import App, View
+from lineloop.device.decide.state import App, AppDescription, View
+from lineloop.kit import json
 from lineloop.protocol.envelopes import inventory_envelope
-from lineloop.protocol.tools import RUNTIME_SCOPE, Inventory, ToolKey
+from lineloop.protocol.tools import RUNTIME_SCOPE, ToolDescriptor, ToolKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,40 +44,77 @@ class Question:
     envelope_id: str | None
 
 
+def describe_app(app_scope: str, version: str, title: str, tools: Iterable[ToolDescriptor]) -> AppDescription:
+    """An app's part of every inventory it is in."""
+    wire = {"app_scope": app_scope, "version": version, "title": title}
+    described = ((tool.key, tool.to_wire()) for tool in sorted(tools, key=lambda tool: tool.key))
+    return AppDescription(
+        wire, json.canonical(wire), tuple((key, value, json.canonical(value)) for key, value in described)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """An inventory as it is told (`payload` of protocol.tools.Inventory) and as decisions see it."""
+
+    payload: dict[str, Any]
+    view: View
+
+
 def compute_inventory(
     apps: Mapping[str, App], rules: Iterable[PolicyRule], features: frozenset[str]
-) -> Inventory:
+) -> Published:
     """The inventory under these rules (already those that concern the agent and conversation).
 
-    `features` are the host's; a tool that needs a capability the host lacks is not offered.
+    `features` are the host's; a tool that needs a capability the host lacks is not offered. Put together from
+    what was prepared per app, so that hundreds of apps cost a few milliseconds; the revision is that of
+    protocol.tools.inventory_revision.
     """
     rules = tuple(rules)
-    tools = [
-        tool
-        for app in apps.values()
-        if app.enabled and app.unavailable is None
-        for tool in app.tools.values()
-        if not any(rule.hides(tool.key) for rule in rules) and features.issuperset(tool.capabilities)
-    ]
-    scopes = {tool.app_scope for tool in tools}
-    described = [
-        {"app_scope": app.app_scope, "version": app.version, "title": app.title}
-        for app in apps.values()
-        if app.app_scope in scopes
-    ]
-    return Inventory.of(tools, apps=described, capabilities=sorted(features))
-
-
-def view_of(inventory: Inventory) -> View:
-    """What decisions need of an inventory."""
-    return View(inventory.revision, frozenset(tool.key for tool in inventory.tools))
+    tools: list[tuple[ToolKey, dict[str, Any], bytes]] = []
+    described: list[tuple[bytes, dict[str, Any]]] = []
+    for app in apps.values():
+        if not app.enabled or app.unavailable is not None:
+            continue
+        offered = [
+            part
+            for part in app.description.tools
+            if features.issuperset(part[1].get("capabilities", ()))
+            and not any(rule.hides(part[0]) for rule in rules)
+        ]
+        if offered:
+            tools += offered
+            described.append((app.description.canonical, app.description.wire))
+    tools.sort(key=lambda part: part[0])
+    described.sort(key=lambda part: part[0])
+    capabilities = sorted(features)
+    content = b"".join(
+        (
+            b'{"apps":[',
+            b",".join(part[0] for part in described),
+            b'],"capabilities":',
+            json.canonical(capabilities),
+            b',"surfaces":[],"tools":[',
+            b",".join(part[2] for part in tools),
+            b"]}",
+        )
+    )
+    revision = "inv_" + hashlib.sha256(content).hexdigest()[:16]
+    payload: dict[str, Any] = {
+        "revision": revision,
+        "tools": [part[1] for part in tools],
+        "apps": [part[1] for part in described],
+        "surfaces": [],
+        "capabilities": capabilities,
+    }
+    return Published(payload, View(revision, frozenset(part[0] for part in tools)))
 
 
 def decide_publication(
     plan: Plan,
     agent: str,
     conversation_id: str,
-    inventory: Inventory,
+    inventory: Published,
     *,
     known_revision: str | None,
     asked_by: Question | None = None,
@@ -82,11 +122,11 @@ def decide_publication(
     """Tells an agent its inventory: when it asks always, else only when the newest told revision is
     another.
     """
-    if asked_by is None and known_revision == inventory.revision:
+    payload, revision = inventory.payload, inventory.view.revision
+    if asked_by is None and known_revision == revision:
         return
     asked_by = asked_by or Question(None, None)
-    payload = inventory.to_payload()
-    plan.facts.append(InventoryPublished(agent, conversation_id, inventory.revision, payload))
+    plan.facts.append(InventoryPublished(agent, conversation_id, revision, payload))
     address = Address(agent, conversation_id, RUNTIME_SCOPE, asked_by.message_id, asked_by.envelope_id)
     envelope = inventory_envelope(head_of(plan.moment, address, plan.ids.make("env")), payload)
     plan.speak(conversation_id, compose_message(address, f"inventory/{envelope['id']}", envelope))
@@ -95,5 +135,5 @@ def decide_publication(
         actor=agent,
         conversation_id=conversation_id,
         app_scope=RUNTIME_SCOPE,
-        inventory_revision=inventory.revision,
+        inventory_revision=revision,
     )

@@ -7,7 +7,7 @@ reads more than it was given.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from lineloop.protocol.tools import ToolDescriptor, ToolKey
 
@@ -16,6 +16,18 @@ class IdSource(Protocol):
     """Fresh ids, handed to every decider from outside so that the same input gives the same facts."""
 
     def make(self, prefix: str) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class AppDescription:
+    """An app's part of an inventory, as wire values and as their canonical bytes, made once per app.
+
+    `tools` holds (key, wire, bytes) in key order.
+    """
+
+    wire: dict[str, Any]
+    canonical: bytes
+    tools: tuple[tuple[ToolKey, dict[str, Any], bytes], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +45,7 @@ class App:
     per_launch: bool
     has_handlers: bool
     tools: dict[tuple[str, str], ToolDescriptor]
+    description: AppDescription = field(compare=False)
 
     def tool(self, key: ToolKey) -> ToolDescriptor | None:
         return self.tools.get((key.method, key.contract_version))
