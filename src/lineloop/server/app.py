@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from lineloop.control.stores.sql import SqlStore
 from lineloop.harness.adapters.demo import DemoAdapter
@@ -27,7 +27,7 @@ from lineloop.server.commit import CommitContext, Commits
 from lineloop.server.commit_runs import RunCommits
 from lineloop.server.decide.access import LOCAL_USER, ORDINARY_VERBS, Grant
 from lineloop.server.http.conversations import conversation_routes
-from lineloop.server.http.documents import install_openapi
+from lineloop.server.http.document_route import document_routes
 from lineloop.server.http.edge import AsgiApp, Edge
 from lineloop.server.http.health import health_routes
 from lineloop.server.http.hot import HotRoutes
@@ -151,24 +151,23 @@ class Server:
             hot=HotRoutes(),
         )
 
-    def _application(self) -> FastAPI:
-        app = FastAPI(title="Lineloop", version="1", docs_url=None, redoc_url=None)
-        install_handlers(app)
+    def _application(self) -> Starlette:
         services = self.services
         # Hot routes first: the router looks at them in this order.
-        for routes in (
-            message_routes,
-            inbox_routes,
-            question_routes,
-            conversation_routes,
-            identity_routes,
-            health_routes,
-            link_routes,
-        ):
-            app.include_router(routes(services))
-        app.include_router(run_routes(services, self.runs))
-        app.include_router(resource_routes(services, self.resources))
-        install_openapi(app)
+        every = [
+            message_routes(services),
+            inbox_routes(services),
+            question_routes(services),
+            conversation_routes(services),
+            identity_routes(services),
+            health_routes(services),
+            link_routes(services),
+            run_routes(services, self.runs),
+            resource_routes(services, self.resources),
+        ]
+        every.append(document_routes([route for routes in every for route in routes.declared]))
+        app = Starlette(routes=[route for routes in every for route in routes.served])
+        install_handlers(app)
         return app
 
     def _keep_up(self) -> None:

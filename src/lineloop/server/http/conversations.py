@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from lineloop.kit import json
@@ -16,7 +17,8 @@ from lineloop.server.commit.participation import CreateConversation
 from lineloop.server.decide.access import Verb
 from lineloop.server.http.bodies import raw_body
 from lineloop.server.http.documents import ConversationDocument, ConversationList, document
-from lineloop.server.http.lists import DEFAULT_LIMIT, Cursor, Limit, json_response, page_response
+from lineloop.server.http.lists import PageQuery, json_response, page_response
+from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 from lineloop.server.http.sse import Viewer
 from lineloop.server.records import Conversation
@@ -26,8 +28,13 @@ _MISSING = (ErrorCode.CONVERSATION_NOT_FOUND,)
 EVENT_STREAM = "text/event-stream"
 
 
-def conversation_routes(services: Services) -> APIRouter:
-    router = APIRouter(prefix="/v1", tags=["conversations"])
+class ConversationsQuery(PageQuery):
+    parent_id: Annotated[str | None, Field(max_length=128)] = None
+    actor: Annotated[str | None, Field(max_length=300)] = None
+
+
+def conversation_routes(services: Services) -> Routes:
+    router = Routes(prefix="/v1", tags=["conversations"])
 
     @router.post(
         "/conversations", openapi_extra=document(ConversationDocument, body=ConversationBody, statuses=(201,))
@@ -39,17 +46,12 @@ def conversation_routes(services: Services) -> APIRouter:
         conversation = await services.commits.create_conversation(command)
         return json_response(conversation.to_wire(), 201)
 
-    @router.get("/conversations", openapi_extra=document(ConversationList))
-    async def list_conversations(
-        request: Request,
-        parent_id: Annotated[str | None, Query(max_length=128)] = None,
-        actor: Annotated[str | None, Query(max_length=300)] = None,
-        after: Cursor = "",
-        limit: Limit = DEFAULT_LIMIT,
-    ) -> Response:
+    @router.get("/conversations", openapi_extra=document(ConversationList), query=ConversationsQuery)
+    async def list_conversations(request: Request, query: ConversationsQuery) -> Response:
         """Root conversations; with `parent_id` the process conversations under it (L2, L4)."""
+        parent_id, after, limit = query.parent_id, query.after, query.limit
         grant = await services.grant(request, Verb.READ)
-        owner = Actor.parse(actor) if actor else None
+        owner = Actor.parse(query.actor) if query.actor else None
         member = None if grant.sees_everything else grant.pattern
 
         def read(tx: Tx) -> list[Conversation]:

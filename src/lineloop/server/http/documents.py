@@ -7,33 +7,40 @@ JSON.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic import BaseModel, ConfigDict
 
 from lineloop.protocol.error_codes import ERRORS, ErrorCode
 from lineloop.protocol.messages import MessageStatus, Purpose
+from lineloop.server.http.routing import Declared
 
 REF = "#/components/schemas/{model}"
+_PATH_PART = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 
-class ActorDocument(BaseModel):
+class Document(BaseModel):
+    """Described when somebody asks for /openapi.json, not before."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+class ActorDocument(Document):
     kind: str
     key: str
 
 
-class ContentDocument(BaseModel):
+class ContentDocument(Document):
     version: str
     biz: str
     meta: dict[str, Any]
     blocks: list[dict[str, Any]]
 
 
-class MessageDocument(BaseModel):
+class MessageDocument(Document):
     """A message. `offset` is null while it streams."""
 
     id: str
@@ -54,7 +61,7 @@ class MessageDocument(BaseModel):
     on_behalf_of: ActorDocument | None = None
 
 
-class ConversationDocument(BaseModel):
+class ConversationDocument(Document):
     """A conversation; `parent_id` is set on process conversations."""
 
     id: str
@@ -64,22 +71,22 @@ class ConversationDocument(BaseModel):
     created_at: str
 
 
-class MessageList(BaseModel):
+class MessageList(Document):
     items: list[MessageDocument]
     next: str | None
 
 
-class ConversationList(BaseModel):
+class ConversationList(Document):
     items: list[ConversationDocument]
     next: str | None
 
 
-class ProgressDocument(BaseModel):
+class ProgressDocument(Document):
     revision: int
     status: MessageStatus
 
 
-class InboxDocument(BaseModel):
+class InboxDocument(Document):
     """Deliverable messages in offset order; commit `position` when they are done with."""
 
     messages: list[MessageDocument]
@@ -87,7 +94,7 @@ class InboxDocument(BaseModel):
     committed: int
 
 
-class QuestionDocument(BaseModel):
+class QuestionDocument(Document):
     id: str
     message_id: str
     state: str
@@ -96,12 +103,12 @@ class QuestionDocument(BaseModel):
     deadline_at: str
 
 
-class AnsweredDocument(BaseModel):
+class AnsweredDocument(Document):
     question: QuestionDocument
     answer: MessageDocument
 
 
-class TokenDocument(BaseModel):
+class TokenDocument(Document):
     """`token` is shown once, when it is made."""
 
     id: str
@@ -109,19 +116,19 @@ class TokenDocument(BaseModel):
     actor: ActorDocument
 
 
-class TokenLine(BaseModel):
+class TokenLine(Document):
     id: str
     actor: ActorDocument
     verbs: list[str] | None
     created_at: str
 
 
-class TokenList(BaseModel):
+class TokenList(Document):
     items: list[TokenLine]
     next: str | None
 
 
-class RegisteredActor(BaseModel):
+class RegisteredActor(Document):
     kind: str
     key: str
     display_name: str
@@ -129,24 +136,24 @@ class RegisteredActor(BaseModel):
     lease_until: str
 
 
-class ActorList(BaseModel):
+class ActorList(Document):
     items: list[RegisteredActor]
     next: str | None
 
 
-class SessionDocument(BaseModel):
+class SessionDocument(Document):
     """`secret` is given once, together with the cookie; send it as X-Lineloop-Secret with every write."""
 
     user: ActorDocument
     secret: str | None
 
 
-class PlaceDocument(BaseModel):
+class PlaceDocument(Document):
     pointer: str
     message: str
 
 
-class Problem(BaseModel):
+class Problem(Document):
     """An RFC 9457 problem document. `code` is the contract."""
 
     type: str
@@ -207,20 +214,49 @@ def _content(model: type[BaseModel]) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": REF.format(model=model.__name__)}}}
 
 
-def install_openapi(app: FastAPI) -> None:
-    """Puts the schemas of all documented models into the application's OpenAPI document."""
+def openapi_document(title: str, version: str, routes: Iterable[Declared]) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of all routes and their models."""
+    from pydantic.json_schema import models_json_schema  # late: only documents need it
 
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
-            _, definitions = models_json_schema(
-                [(model, "validation") for model in _models.values()], ref_template=REF
-            )
-            schemas = schema.setdefault("components", {}).setdefault("schemas", {})
-            schemas.update(definitions.get("$defs", {}))
-            schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-            schema["security"] = [{"token": []}]
-            app.openapi_schema = schema
-        return app.openapi_schema
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        path = _PATH_PART.sub(r"{\1}", route.path)
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, path)
+    _, definitions = models_json_schema(
+        [(model, "validation") for model in _models.values()], ref_template=REF
+    )
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": version},
+        "paths": paths,
+        "components": {
+            "schemas": dict(sorted(definitions.get("$defs", {}).items())),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}],
+    }
 
-    app.openapi = openapi
+
+def _operation(route: Declared, path: str) -> dict[str, Any]:
+    name = route.endpoint.__name__
+    described: dict[str, Any] = {
+        "summary": name.replace("_", " ").title(),
+        "operationId": re.sub(r"\W", "_", f"{name}{path}_{route.method.lower()}"),
+    }
+    if route.tags:
+        described["tags"] = list(route.tags)
+    if words := inspect.getdoc(route.endpoint):
+        described["description"] = words
+    parameters: list[dict[str, Any]] = [
+        {"name": part, "in": "path", "required": True, "schema": {"type": "string"}}
+        for part in _PATH_PART.findall(route.path)
+    ]
+    if route.query is not None:
+        schema = route.query.model_json_schema(ref_template=REF)
+        parameters += [
+            {"name": field, "in": "query", "required": False, "schema": rules}
+            for field, rules in schema["properties"].items()
+        ]
+    if parameters:
+        described["parameters"] = parameters
+    return {**described, **route.openapi_extra}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.responses import Response
 
 from lineloop.kit import json
@@ -10,20 +10,21 @@ from lineloop.protocol.errors import StorageUnavailable
 from lineloop.server.http.documents import document
 from lineloop.server.http.lists import json_response
 from lineloop.server.http.metrics import CONTENT_TYPE
+from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 from lineloop.server.store import meta
 
 
-def health_routes(services: Services) -> APIRouter:
-    router = APIRouter(tags=["health"])
+def health_routes(services: Services) -> Routes:
+    router = Routes(tags=["health"])
 
     @router.get("/healthz", openapi_extra=document(None))
-    async def healthz() -> Response:
+    async def healthz(_: Request) -> Response:
         """The process answers."""
         return json_response({"status": "alive"})
 
     @router.get("/readyz", openapi_extra=document(None))
-    async def readyz() -> Response:
+    async def readyz(_: Request) -> Response:
         """The server can commit: it just did."""
         if not services.ready:
             raise StorageUnavailable("the server is starting or stopping")
@@ -32,7 +33,7 @@ def health_routes(services: Services) -> APIRouter:
         return json_response({"status": "ready", "epoch": services.epoch})
 
     @router.get("/metrics", openapi_extra=document(None))
-    async def metrics() -> Response:
+    async def metrics(_: Request) -> Response:
         services.metrics.commits.set(services.commits.db.commits)
         return Response(services.metrics.text(), media_type=CONTENT_TYPE)
 

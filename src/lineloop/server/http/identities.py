@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from lineloop.kit import json
@@ -22,7 +22,8 @@ from lineloop.server.http.documents import (
     document,
 )
 from lineloop.server.http.identity import COOKIE
-from lineloop.server.http.lists import DEFAULT_LIMIT, Cursor, Limit, json_response, page_response
+from lineloop.server.http.lists import PageQuery, json_response, page_response
+from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 from lineloop.server.store import identities
 from lineloop.server.store.identities import ActorRow, TokenRow
@@ -30,8 +31,8 @@ from lineloop.server.store.identities import ActorRow, TokenRow
 COOKIE_SECONDS = 400 * 24 * 3600
 
 
-def identity_routes(services: Services) -> APIRouter:
-    router = APIRouter(prefix="/v1", tags=["identities"])
+def identity_routes(services: Services) -> Routes:
+    router = Routes(prefix="/v1", tags=["identities"])
     commits, ids = services.commits, services.ids
 
     @router.post("/tokens", openapi_extra=document(TokenDocument, body=TokenBody, statuses=(201,)))
@@ -50,8 +51,9 @@ def identity_routes(services: Services) -> APIRouter:
         answer = {"id": command.token_id, "token": command.secret, "actor": command.pattern.to_wire()}
         return json_response(answer, 201)
 
-    @router.get("/tokens", openapi_extra=document(TokenList))
-    async def list_tokens(request: Request, after: Cursor = "", limit: Limit = DEFAULT_LIMIT) -> Response:
+    @router.get("/tokens", openapi_extra=document(TokenList), query=PageQuery)
+    async def list_tokens(request: Request, query: PageQuery) -> Response:
+        after, limit = query.after, query.limit
         await services.grant(request, Verb.ADMIN)
         found = await commits.read(lambda tx: identities.tokens(tx, after=after, limit=limit + 1))
         items = [json.dumps(_token_line(token)) for token in found[:limit]]
@@ -83,9 +85,10 @@ def identity_routes(services: Services) -> APIRouter:
             await commits.activate_device(grant.owner_user, actor.key)
         return json_response(_actor_line(row))
 
-    @router.get("/actors", openapi_extra=document(ActorList))
-    async def list_actors(request: Request, after: Cursor = "", limit: Limit = DEFAULT_LIMIT) -> Response:
+    @router.get("/actors", openapi_extra=document(ActorList), query=PageQuery)
+    async def list_actors(request: Request, query: PageQuery) -> Response:
         """The live ones."""
+        after, limit = query.after, query.limit
         await services.grant(request, Verb.READ)
         now = services.clock.now_ms()
         found = await commits.read(

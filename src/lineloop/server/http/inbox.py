@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from lineloop.protocol.errors import ErrorCode
@@ -13,13 +13,14 @@ from lineloop.server.decide.cursors import MAX_POLL_LIMIT
 from lineloop.server.http.bodies import commit_command, raw_body
 from lineloop.server.http.documents import InboxDocument, document
 from lineloop.server.http.lists import text_response
+from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 
 _ERRORS = (ErrorCode.CONVERSATION_NOT_FOUND, ErrorCode.NOT_PARTICIPANT)
 
 
-def inbox_routes(services: Services) -> APIRouter:
-    router = APIRouter(prefix="/v1", tags=["inbox"])
+def inbox_routes(services: Services) -> Routes:
+    router = Routes(prefix="/v1", tags=["inbox"])
 
     @router.post(
         "/conversations/{conversation_id}/poll",

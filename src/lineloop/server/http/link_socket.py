@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from fastapi import APIRouter
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from lineloop.kit.clock import with_timeout
@@ -12,6 +11,7 @@ from lineloop.kit.tasks import Tasks
 from lineloop.protocol.errors import ConnectionLost, ErrorCode, LoopError, Unauthorized
 from lineloop.protocol.requests import PROTOCOL_VERSION, LinkHello, parse_body
 from lineloop.server.http.link import LinkSession, error_frame
+from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 
 HELLO_SECONDS = 10.0
@@ -19,8 +19,8 @@ REFUSED = 4400
 ENDED = 1001
 
 
-def link_routes(services: Services) -> APIRouter:
-    router = APIRouter()
+def link_routes(services: Services) -> Routes:
+    router = Routes()
 
     @router.websocket("/v1/link")
     async def link(socket: WebSocket) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import Query
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from lineloop.kit import json
@@ -13,8 +13,18 @@ from lineloop.kit import json
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 500
 
-Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
-Cursor = Annotated[str, Query(max_length=300)]
+
+class Query(BaseModel):
+    """What may stand after the `?` of a path."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+class PageQuery(Query):
+    """Which page of a list."""
+
+    after: Annotated[str, Field(max_length=300)] = ""
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT
 
 
 class JsonResponse(Response):

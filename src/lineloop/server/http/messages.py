@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import Response
 
 from lineloop.protocol.errors import ErrorCode, InvalidRequest
@@ -14,7 +14,15 @@ from lineloop.protocol.requests import EndBody, PatchesBody, SpeakBody, parse_bo
 from lineloop.server.decide.access import Verb
 from lineloop.server.http.bodies import append_command, end_command, raw_body, speak_command
 from lineloop.server.http.documents import MessageDocument, MessageList, ProgressDocument, document
-from lineloop.server.http.lists import DEFAULT_LIMIT, MAX_LIMIT, json_response, page_response, text_response
+from lineloop.server.http.lists import (
+    DEFAULT_LIMIT,
+    MAX_LIMIT,
+    Query,
+    json_response,
+    page_response,
+    text_response,
+)
+from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 from lineloop.server.store import history
 from lineloop.server.store.history import HistoryFilter
@@ -33,7 +41,7 @@ _ALL = "all"
 Ordinal = Annotated[str | None, Field(max_length=15, pattern="^[0-9]*$")]
 
 
-class HistoryQuery(BaseModel):
+class HistoryQuery(Query):
     """How history is read; `after` and `before` are exclusive ordinals, or the cursor of a page."""
 
     after: Ordinal = None
@@ -59,8 +67,8 @@ class HistoryQuery(BaseModel):
         )
 
 
-def message_routes(services: Services) -> APIRouter:
-    router = APIRouter(prefix="/v1", tags=["messages"])
+def message_routes(services: Services) -> Routes:
+    router = Routes(prefix="/v1", tags=["messages"])
     commits, ids = services.commits, services.ids
 
     @router.post(
@@ -107,10 +115,9 @@ def message_routes(services: Services) -> APIRouter:
     @router.get(
         "/conversations/{conversation_id}/messages",
         openapi_extra=document(MessageList, errors=(ErrorCode.CONVERSATION_NOT_FOUND,)),
+        query=HistoryQuery,
     )
-    async def read_history(
-        request: Request, conversation_id: str, query: Annotated[HistoryQuery, Query()]
-    ) -> Response:
+    async def read_history(request: Request, conversation_id: str, query: HistoryQuery) -> Response:
         """History by ordinal; moves no cursor. Without `purpose`, `call_id` or `reply_to_id`, what people and
         agents said to each other, without the traffic between programs; `purpose=all` gives everything.
         """

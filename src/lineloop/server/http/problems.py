@@ -4,14 +4,13 @@ cause.
 
 from __future__ import annotations
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 
 from lineloop.kit import json
 from lineloop.protocol.errors import ErrorCode, InvalidRequest, LoopError
-from lineloop.protocol.json_rules import field_error
 
 PROBLEM_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 1
@@ -35,17 +34,12 @@ def internal_error(request_id: str) -> LoopError:
     )
 
 
-def install_handlers(app: FastAPI) -> None:
+def install_handlers(app: Starlette) -> None:
     """Every refusal of the framework becomes a coded problem."""
 
     async def loop_error(_: Request, error: Exception) -> Response:
         assert isinstance(error, LoopError)
         return problem_response(error)
-
-    async def invalid(_: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        places = [field_error(tuple(place["loc"][1:]), place["msg"]) for place in error.errors()]
-        return problem_response(InvalidRequest("a parameter breaks a rule", errors=places))
 
     async def http_error(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -66,5 +60,4 @@ def install_handlers(app: FastAPI) -> None:
 
     app.add_exception_handler(Exception, broken)
     app.add_exception_handler(LoopError, loop_error)
-    app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http_error)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import Response
 
 from lineloop.kit import json
@@ -19,7 +20,8 @@ from lineloop.server.decide.access import Grant, Verb
 from lineloop.server.decide.questions import Reply
 from lineloop.server.http.bodies import question_command, raw_body
 from lineloop.server.http.documents import AnsweredDocument, QuestionDocument, document
-from lineloop.server.http.lists import json_response, text_response
+from lineloop.server.http.lists import Query, json_response, text_response
+from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 from lineloop.server.store import consumers
 from lineloop.server.wakeup.bus import Hint, QuestionClosed
@@ -29,8 +31,12 @@ RECHECK_SECONDS = 1.0
 _MISSING = (ErrorCode.QUESTION_NOT_FOUND,)
 
 
-def question_routes(services: Services) -> APIRouter:
-    router = APIRouter(prefix="/v1", tags=["questions"])
+class WaitQuery(Query):
+    wait_ms: Annotated[int, Field(ge=0, le=MAX_WAIT_MS)] = 0
+
+
+def question_routes(services: Services) -> Routes:
+    router = Routes(prefix="/v1", tags=["questions"])
     commits = services.commits
 
     @router.post(
@@ -49,14 +55,16 @@ def question_routes(services: Services) -> APIRouter:
         answer = await commits.open_question(question_command(grant, conversation_id, body, services.ids))
         return json_response(answer.question.to_wire(), 201 if answer.created else 200)
 
-    @router.get("/questions/{question_id}", openapi_extra=document(QuestionDocument, errors=_MISSING))
-    async def get_question(
-        request: Request, question_id: str, wait_ms: Annotated[int, Query(ge=0, le=MAX_WAIT_MS)] = 0
-    ) -> Response:
+    @router.get(
+        "/questions/{question_id}",
+        openapi_extra=document(QuestionDocument, errors=_MISSING),
+        query=WaitQuery,
+    )
+    async def get_question(request: Request, question_id: str, query: WaitQuery) -> Response:
         """The question; with `wait_ms` as soon as it is closed, at the latest after that time."""
         grant = await services.grant(request, Verb.READ)
         await _require_visible(services, grant, question_id)
-        return json_response((await _waited(services, question_id, wait_ms / 1000)).to_wire())
+        return json_response((await _waited(services, question_id, query.wait_ms / 1000)).to_wire())
 
     @router.post(
         "/questions/{question_id}/answer",

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from lineloop.control.resources import Resource
@@ -22,8 +23,9 @@ from lineloop.protocol.resources import API_VERSION, CONVERSATION_KIND, CONVERSA
 from lineloop.server.commit.participation import conversation_not_found
 from lineloop.server.decide.access import Grant, Verb
 from lineloop.server.http.documents import document
-from lineloop.server.http.lists import json_response
+from lineloop.server.http.lists import Query, json_response
 from lineloop.server.http.resource_tables import is_table_wanted, table_of
+from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 from lineloop.server.upkeep.notifier import read_resource
 
@@ -52,13 +54,17 @@ _GROUP: dict[str, Any] = {
     "preferredVersion": _GROUP_VERSION,
 }
 
-Selector = Annotated[str | None, Query(alias="labelSelector", max_length=1000)]
-Watch = Annotated[bool, Query()]
-Version = Annotated[str, Query(alias="resourceVersion", max_length=20)]
+
+class ListQuery(Query):
+    """The parameters of Kubernetes, by its names."""
+
+    selector: Annotated[str | None, Field(alias="labelSelector", max_length=1000)] = None
+    watch: bool = False
+    version: Annotated[str, Field(alias="resourceVersion", max_length=20)] = ""
 
 
-def resource_routes(services: Services, store: SqlStore) -> APIRouter:
-    router = APIRouter(tags=["resources"])
+def resource_routes(services: Services, store: SqlStore) -> Routes:
+    router = Routes(tags=["resources"])
     _discovery_routes(router, services)
     _conversation_routes(router, services, store)
 
@@ -78,7 +84,7 @@ def resource_routes(services: Services, store: SqlStore) -> APIRouter:
     return router
 
 
-def _discovery_routes(router: APIRouter, services: Services) -> None:
+def _discovery_routes(router: Routes, services: Services) -> None:
     @router.get("/api", openapi_extra=document(None))
     async def core_versions(request: Request) -> Response:
         """There are no core resources here; `kubectl` asks."""
@@ -101,15 +107,13 @@ def _discovery_routes(router: APIRouter, services: Services) -> None:
         return json_response(_DISCOVERY)
 
 
-def _conversation_routes(router: APIRouter, services: Services, store: SqlStore) -> None:
-    async def listed(
-        request: Request, namespace: str | None, selector: str | None, watch: bool, version: str
-    ) -> Response:
+def _conversation_routes(router: Routes, services: Services, store: SqlStore) -> None:
+    async def listed(request: Request, namespace: str | None, query: ListQuery) -> Response:
         grant = await services.grant(request, Verb.READ)
-        labels = _labels(selector)
+        labels = _labels(query.selector)
         table = is_table_wanted(request.headers.get("accept", ""))
-        if watch:
-            lines = _watch_lines(services, store, grant, namespace, labels, version, table=table)
+        if query.watch:
+            lines = _watch_lines(services, store, grant, namespace, labels, query.version, table=table)
             return StreamingResponse(lines, media_type="application/json")
         found = await store.list(CONVERSATION_KIND, namespace=namespace, labels=labels)
         items = [item for item in found.items if may_see(grant, item)]
@@ -125,22 +129,16 @@ def _conversation_routes(router: APIRouter, services: Services, store: SqlStore)
             }
         )
 
-    @router.get(f"{_ROOT}/{CONVERSATIONS}", openapi_extra=document(None))
-    async def list_everywhere(
-        request: Request, selector: Selector = None, watch: Watch = False, version: Version = ""
-    ) -> Response:
+    @router.get(f"{_ROOT}/{CONVERSATIONS}", openapi_extra=document(None), query=ListQuery)
+    async def list_everywhere(request: Request, query: ListQuery) -> Response:
         """A list, or with `watch=true` one JSON event per line."""
-        return await listed(request, None, selector, watch, version)
+        return await listed(request, None, query)
 
-    @router.get(f"{_ROOT}/namespaces/{{namespace}}/{CONVERSATIONS}", openapi_extra=document(None))
-    async def list_in_namespace(
-        request: Request,
-        namespace: str,
-        selector: Selector = None,
-        watch: Watch = False,
-        version: Version = "",
-    ) -> Response:
-        return await listed(request, namespace, selector, watch, version)
+    @router.get(
+        f"{_ROOT}/namespaces/{{namespace}}/{CONVERSATIONS}", openapi_extra=document(None), query=ListQuery
+    )
+    async def list_in_namespace(request: Request, namespace: str, query: ListQuery) -> Response:
+        return await listed(request, namespace, query)
 
     @router.get(
         f"{_ROOT}/namespaces/{{namespace}}/{CONVERSATIONS}/{{name}}",

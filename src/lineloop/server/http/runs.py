@@ -9,8 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from fastapi import APIRouter, Request
-from pydantic import BaseModel
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from lineloop.kit import json
@@ -25,8 +24,9 @@ from lineloop.server.commit_runs import RunCommits, to_run
 from lineloop.server.decide.access import Grant, Verb
 from lineloop.server.decide.runs import request_digest
 from lineloop.server.http.bodies import raw_body
-from lineloop.server.http.documents import document
-from lineloop.server.http.lists import DEFAULT_LIMIT, Cursor, Limit, json_response
+from lineloop.server.http.documents import Document, document
+from lineloop.server.http.lists import PageQuery, json_response
+from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 from lineloop.server.records import StoredMessage
 from lineloop.server.run_records import RunRow
@@ -45,7 +45,7 @@ MAX_QUEUED_PATCHES = 1_000
 _LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
-class RunDocument(BaseModel):
+class RunDocument(Document):
     """A Run. `result` is there after success, `error` after any other end."""
 
     id: str
@@ -57,7 +57,7 @@ class RunDocument(BaseModel):
     result: dict[str, Any] | None = None
 
 
-class LedgerEntryDocument(BaseModel):
+class LedgerEntryDocument(Document):
     seq: int
     attempt: int
     type: str
@@ -68,13 +68,13 @@ class LedgerEntryDocument(BaseModel):
     content: Any
 
 
-class LedgerDocument(BaseModel):
+class LedgerDocument(Document):
     items: list[LedgerEntryDocument]
     next: str | None
 
 
-def run_routes(services: Services, runs: RunCommits) -> APIRouter:
-    router = APIRouter(prefix="/v1/harness/runs", tags=["runs"])
+def run_routes(services: Services, runs: RunCommits) -> Routes:
+    router = Routes(prefix="/v1/harness/runs", tags=["runs"])
 
     @router.post(
         "", openapi_extra=document(RunDocument, body=RunBody, statuses=(202,), errors=_SUBMIT_ERRORS)
@@ -99,11 +99,10 @@ def run_routes(services: Services, runs: RunCommits) -> APIRouter:
         await _visible(services, runs, grant, run_id)
         return json_response(_to_wire(await runs.cancel(run_id)), 202)
 
-    @router.get("/{run_id}/ledger", openapi_extra=document(LedgerDocument, errors=_MISSING))
-    async def read_ledger(
-        request: Request, run_id: str, after: Cursor = "", limit: Limit = DEFAULT_LIMIT
-    ) -> Response:
+    @router.get("/{run_id}/ledger", openapi_extra=document(LedgerDocument, errors=_MISSING), query=PageQuery)
+    async def read_ledger(request: Request, run_id: str, query: PageQuery) -> Response:
         """What the Run did, in order of `seq`."""
+        after, limit = query.after, query.limit
         grant = await services.grant(request, Verb.READ)
         await _visible(services, runs, grant, run_id)
         if after and not after.isdecimal():

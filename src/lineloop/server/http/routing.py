@@ -1,0 +1,103 @@
+"""Routes as the server declares them, and what a request's path and query become.
+
+Starlette serves them. FastAPI would do the same with more: its import and its analysis of every signature
+take longer than a bare server's whole start (benchmark B8), and none of it is needed for endpoints that take
+the raw request. Leaves the OpenAPI document to `documents`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from lineloop.protocol.errors import InvalidRequest
+from lineloop.protocol.json_rules import validation_errors
+
+Endpoint = Callable[..., Awaitable[Response]]
+E = TypeVar("E", bound=Endpoint)
+Q = TypeVar("Q", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """One route: the endpoint is called with the request, the parts of its path by name, and `query`."""
+
+    method: str
+    path: str
+    endpoint: Endpoint
+    tags: tuple[str, ...]
+    openapi_extra: dict[str, Any]
+    query: type[BaseModel] | None
+
+
+class Routes:
+    """Collects endpoints under a prefix, with decorators `get`, `post`, `put`, `delete` and `websocket`."""
+
+    def __init__(self, *, prefix: str = "", tags: Sequence[str] = ()) -> None:
+        self._prefix = prefix
+        self._tags = tuple(tags)
+        self.declared: list[Declared] = []
+        self.served: list[BaseRoute] = []
+
+    def get(
+        self, path: str, *, openapi_extra: dict[str, Any], query: type[BaseModel] | None = None
+    ) -> Callable[[E], E]:
+        return self._adds("GET", path, openapi_extra, query)
+
+    def post(self, path: str, *, openapi_extra: dict[str, Any]) -> Callable[[E], E]:
+        return self._adds("POST", path, openapi_extra)
+
+    def put(self, path: str, *, openapi_extra: dict[str, Any]) -> Callable[[E], E]:
+        return self._adds("PUT", path, openapi_extra)
+
+    def delete(self, path: str, *, openapi_extra: dict[str, Any]) -> Callable[[E], E]:
+        return self._adds("DELETE", path, openapi_extra)
+
+    def websocket(
+        self, path: str
+    ) -> Callable[[Callable[[WebSocket], Awaitable[None]]], Callable[[WebSocket], Awaitable[None]]]:
+        def add(endpoint: Callable[[WebSocket], Awaitable[None]]) -> Callable[[WebSocket], Awaitable[None]]:
+            self.served.append(WebSocketRoute(self._prefix + path, endpoint))
+            return endpoint
+
+        return add
+
+    def _adds(
+        self, method: str, path: str, extra: dict[str, Any], query: type[BaseModel] | None = None
+    ) -> Callable[[E], E]:
+        def add(endpoint: E) -> E:
+            declared = Declared(method, self._prefix + path, endpoint, self._tags, extra, query)
+            self.declared.append(declared)
+            self.served.append(_served(declared))
+            return endpoint
+
+        return add
+
+
+def _served(declared: Declared) -> Route:
+    endpoint, query = declared.endpoint, declared.query
+
+    async def answer(request: Request) -> Response:
+        if query is None:
+            return await endpoint(request, **request.path_params)
+        return await endpoint(request, **request.path_params, query=parse_query(query, request))
+
+    route = Route(declared.path, answer, name=endpoint.__name__, methods=[declared.method])
+    # Without the HEAD that Starlette adds to a GET: a stream would be opened for nobody.
+    route.methods = {declared.method}
+    return route
+
+
+def parse_query(model: type[Q], request: Request) -> Q:
+    """The parameters after the `?`; unknown ones are passed over. Raises InvalidRequest."""
+    try:
+        return model.model_validate(dict(request.query_params))
+    except ValidationError as error:
+        raise InvalidRequest("a parameter breaks a rule", errors=validation_errors(error)) from None
