@@ -14,7 +14,6 @@ from typing import Any, Self
 from lineloop.client.apis import Apis
 from lineloop.client.conversation import Conversation, Page
 from lineloop.client.harness import Call, Harness
-from lineloop.client.http import HttpTransport
 from lineloop.client.human import Human
 from lineloop.client.link import Link
 from lineloop.client.presence import Presence
@@ -73,6 +72,8 @@ class Loop:
 
         Raises InvalidRequest for a bad URL, Unauthorized, ConnectionLost when nobody answers.
         """
+        from lineloop.client.http import HttpTransport  # late: parts of one process need no network
+
         loop = cls(HttpTransport(server_url, token), clock=clock, faults=faults)
         try:
             await loop.conversations(limit=1)
