@@ -165,7 +165,6 @@ def machine() -> list[str]:
         f"{psutil.cpu_count()} cores ({model}), {memory:.0f} GiB, {platform.system()} {platform.release()}",
         f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}",
         ", ".join(
-            f"{name} {version(name)}"
-            for name in ("uvicorn", "starlette", "fastapi", "websockets", "uvloop", "mcp")
+            f"{name} {version(name)}" for name in ("uvicorn", "starlette", "websockets", "uvloop", "mcp")
         ),
     ]

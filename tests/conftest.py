@@ -1,10 +1,44 @@
-"""Shared by all tests: one event loop backend."""
+"""Shared by all tests: one event loop backend, and an end for tests that hang."""
 
 from __future__ import annotations
 
+import faulthandler
+import signal
+import sys
+from collections.abc import Generator
+from types import FrameType
+
 import pytest
+
+HANG_SECONDS = 90
+SLOW_HANG_SECONDS = 400
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+class TestHung(Exception):
+    """A test did not end in its time; where every thread stood is on stderr."""
+
+    __test__ = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Fails a test that waits for something that never comes, instead of waiting with it."""
+    processes = {"faults", "blackbox", "packaging", "docs"} & set(item.path.parts)
+    seconds = SLOW_HANG_SECONDS if processes or item.get_closest_marker("slow") else HANG_SECONDS
+
+    def ring(_number: int, _frame: FrameType | None) -> None:
+        faulthandler.dump_traceback(sys.__stderr__ or 2)
+        raise TestHung(f"no end after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
