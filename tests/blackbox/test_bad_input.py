@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-
 from tests.blackbox.system import System
 
 SPEC = json.loads((Path(__file__).parents[2] / "spec/errors.json").read_text())

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.blackbox.system import Json, System, eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -28,7 +27,9 @@ def system(tmp_path: Path) -> Iterator[System]:
 def lineloop(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith("LINELOOP_")}
     command = [sys.executable, "-m", "lineloop.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env={**clean, **environment})
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=60, env={**clean, **environment}
+    )
 
 
 def run_operator(system: System, fault: str = "") -> subprocess.Popen[bytes]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.blackbox.system import Agent, Refused, System, envelope_of
 
 STARTED = ["starting", "started"]
