@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, cast
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lineloop.kit import json as codec
 from lineloop.protocol.actors import Actor
@@ -101,7 +101,7 @@ class SenderKind(StrEnum):
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 Id = Annotated[str, Field(min_length=1, max_length=256)]
@@ -194,9 +194,9 @@ class _InventoryRequestPayload(_Part):
 
 
 _PAYLOADS: dict[EnvelopeType, Callable[[Any], object]] = {
-    _T.TOOL_INVOKE: TypeAdapter(_InvokePayload).validate_python,
-    _T.TOOL_CANCEL: TypeAdapter(_CancelPayload).validate_python,
-    _T.RUNTIME_INVENTORY: TypeAdapter(_InventoryRequestPayload).validate_python,
+    _T.TOOL_INVOKE: _InvokePayload.model_validate,
+    _T.TOOL_CANCEL: _CancelPayload.model_validate,
+    _T.RUNTIME_INVENTORY: _InventoryRequestPayload.model_validate,
 }
 _TYPES: frozenset[str] = frozenset(EnvelopeType)
 _NAMED_BY_RUNTIME_ONLY = ("instance_id", "operation_id", "app_session_id")

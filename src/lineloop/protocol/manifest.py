@@ -42,7 +42,7 @@ class SessionScope(StrEnum):
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class RuntimeSdk(_Part):
@@ -97,7 +97,7 @@ class ManifestTool(ToolDescriptor):
     `writes` says that the tool changes session data; `surface` that its handler needs a page.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     writes: bool = False
     surface: bool = False

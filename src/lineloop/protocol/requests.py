@@ -124,7 +124,7 @@ Patch = Annotated[dict[str, Any], AfterValidator(_patch)]
 class Body(BaseModel):
     """What every request body has in common."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class ConversationBody(Body):

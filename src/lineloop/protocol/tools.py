@@ -93,7 +93,7 @@ _UNIT_MS = {
 class DurationFrom(BaseModel):
     """The parameter that holds a duration, and its unit."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     param: Annotated[str, Field(min_length=1, max_length=64)]
     unit: DurationUnit
@@ -112,7 +112,7 @@ class Execution(BaseModel):
     `outcomes` are the words of the tool's `outcome`; which of them end an operation is the built-in's affair.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: Annotated[str, Field(pattern=METHOD_PATTERN)]
     duration_from: DurationFrom | None = None
@@ -123,7 +123,7 @@ class Execution(BaseModel):
 class ToolDescriptor(BaseModel):
     """The non-executable description of one Agent Tool (§7.4). Unknown fields are passed over when read."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
     app_scope: AppScope
     method: Method
