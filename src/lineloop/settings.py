@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from lineloop.kit.records import record
 
 DEMO_MODEL = "demo"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Settings:
     """Values of the environment; a command's options take precedence over them.
 

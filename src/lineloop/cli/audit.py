@@ -6,20 +6,20 @@ Decides words only. A call is told as one story (who asked, receipts, result), a
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lineloop.cli.failures import CommandFailed, Exit
 from lineloop.device.store.stories import read_stories_of_file
 from lineloop.kit.json import dumps
+from lineloop.kit.records import record
 from lineloop.settings import Settings
 
 DATABASE = Path("device/device.sqlite3")
 LINE = ("source", "event", "actor", "app_scope", "code", "detail")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AuditQuery:
     """What to look for; None = whatever. The newest `limit` stories and lines are shown, oldest first."""
 

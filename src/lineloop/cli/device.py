@@ -10,7 +10,6 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -27,6 +26,7 @@ from lineloop.device.apps import AppRegistry
 from lineloop.device.runtime import Runtime
 from lineloop.device.settings import DeviceSettings
 from lineloop.kit.datadir import DataDir
+from lineloop.kit.records import record
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.actors import RUNTIME, Actor
 from lineloop.protocol.errors import ConnectionLost
@@ -36,7 +36,7 @@ FOLDER = "device"
 PERSON = Actor("user", "local")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DeviceParts:
     """What a Runtime is made of here. `person` carries the person's credential, None when there is none."""
 

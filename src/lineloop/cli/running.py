@@ -6,12 +6,13 @@ Decides file names and contents, all of them private (0600) and written whole. L
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
 from lineloop.kit.datadir import write_atomic
 from lineloop.kit.json import dumps, loads
+from lineloop.kit.records import record
 
 READY = "ready.json"
 PORTS = "ports.json"
@@ -19,7 +20,7 @@ CREDENTIALS = "credentials.json"
 CHAT = "chat.json"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Ready:
     """What an outside program needs to reach a running system; written once every part answers."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from lineloop.cli.credentials import Credentials
@@ -11,10 +10,11 @@ from lineloop.kit.clock import Clock, SystemClock
 from lineloop.kit.faults import Faults
 from lineloop.kit.filesystem import refuse_network_filesystem
 from lineloop.kit.ids import Ids
+from lineloop.kit.records import record
 from lineloop.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Surroundings:
     data_dir: Path
     clock: Clock

@@ -13,12 +13,12 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from lineloop.cli.failures import CommandFailed, Exit
 from lineloop.cli.lifetime import Stop, live
 from lineloop.cli.running import Ready, find_running
+from lineloop.kit.records import record
 from lineloop.settings import DEMO_MODEL, Settings, child_environment
 
 HEADLESS, WEB = "headless", "web"
@@ -27,7 +27,7 @@ START_SECONDS = 60.0
 STOP_SECONDS = 12.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UpOptions:
     data_dir: Path
     server_port: int | None

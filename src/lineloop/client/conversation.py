@@ -7,7 +7,6 @@ Leaves orders, cursors and rights to the server (spec/protocol.md §2, §5).
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, NotRequired, TypedDict, TypeVar, Unpack
 
 from lineloop.client.message_handle import MessageHandle
@@ -15,6 +14,7 @@ from lineloop.client.retry import Retry
 from lineloop.client.sse import StreamEvent, stream_resumed
 from lineloop.client.transport import Transport
 from lineloop.client.writes import Writes
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import InvalidRequest
 from lineloop.protocol.messages import ConversationInfo, Message, MessageStatus, Purpose
@@ -24,7 +24,7 @@ T = TypeVar("T")
 Content = str | Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Page(Generic[T]):
     """One page of a list.
 
@@ -39,7 +39,7 @@ class Page(Generic[T]):
         return cls([item(one) for one in body["items"]], body.get("next"))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Polled:
     """Deliverable messages in offset order, the recorded position and the committed one (offsets)."""
 

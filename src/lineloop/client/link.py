@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import structlog
@@ -20,6 +19,7 @@ from lineloop.client.transport import LinkConnection
 from lineloop.kit.backoff import Backoff
 from lineloop.kit.clock import Clock, with_timeout
 from lineloop.kit.faults import FaultInjected, FaultMode, Faults
+from lineloop.kit.records import record
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.error_codes import ErrorCode
@@ -38,7 +38,7 @@ _log = structlog.get_logger("lineloop.link")
 C = TypeVar("C", bound=Callable[..., None])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LinkState:
     """Where the link stands. `epoch` changes when the server's database was restored or failed over."""
 
@@ -47,7 +47,7 @@ class LinkState:
     error: LoopError | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LinkParticipant:
     """An operator that has become active in a conversation; pushed to `runtime/*` links only."""
 
@@ -55,7 +55,7 @@ class LinkParticipant:
     actor: Actor
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Hello:
     """What the server said first."""
 

@@ -7,7 +7,6 @@ lock) is the server's (spec/protocol.md §8.6).
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -15,6 +14,7 @@ import structlog
 
 from lineloop.client.retry import Retry
 from lineloop.client.transport import Transport
+from lineloop.kit.records import record
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import LoopError
@@ -24,7 +24,7 @@ DEFAULT_LEASE_SECONDS = 30.0
 _log = structlog.get_logger("lineloop.presence")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Registration:
     """A kept registration. Closing it stops the renewals; the entry disappears when its lease is over."""
 

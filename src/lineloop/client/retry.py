@@ -7,12 +7,12 @@ is idempotent: the same key, the same sequence number, the same position (spec/p
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
 from lineloop.kit.backoff import Backoff
 from lineloop.kit.clock import Clock
+from lineloop.kit.records import record
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import LoopError
 
@@ -30,7 +30,7 @@ def is_transient(error: BaseException) -> bool:
     return isinstance(error, LoopError) and error.code in TRANSIENT
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Retry:
     """At most `attempts` tries, pausing in between through the clock."""
 

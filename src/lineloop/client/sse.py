@@ -8,7 +8,6 @@ resume is the server's decision; whether an event applies to what is known, `Vie
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from typing import Any
 
 from lineloop.client.retry import is_transient
@@ -16,20 +15,21 @@ from lineloop.client.transport import ServerSentEvent, Transport
 from lineloop.kit import json
 from lineloop.kit.backoff import Backoff
 from lineloop.kit.clock import Clock
+from lineloop.kit.records import record
 from lineloop.protocol.errors import ConnectionLost, LoopError
 from lineloop.protocol.messages import Message
 from lineloop.protocol.sse import MESSAGE_EVENT, PATCH_EVENT, PING_EVENT, StreamView
 from lineloop.protocol.sse import StreamEvent as Told
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MessageEvent:
     """The whole message; replaces what was known of it."""
 
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PatchEvent:
     """One update; applies only when its seq follows the known revision."""
 
@@ -37,7 +37,7 @@ class PatchEvent:
     patch: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PingEvent:
     """A sign of life: the highest ordinal of each conversation covered by the stream."""
 

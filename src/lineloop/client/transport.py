@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from lineloop.kit import json as codec
+from lineloop.kit.records import record
 from lineloop.protocol.error_codes import ERRORS, ErrorCode
 from lineloop.protocol.errors import ConnectionLost, InvalidRequest, LoopError, Overloaded, StorageUnavailable
 
 Params = Mapping[str, str | int | bool | None]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Response:
     """A successful answer: HTTP status (200 to 299) and the decoded JSON body, None when it is empty."""
 
@@ -28,7 +29,7 @@ class Response:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServerSentEvent:
     """One event of a stream; `id` is the last id that the stream has named, "" before the first."""
 

@@ -6,17 +6,17 @@ the handles, and meaning to the server (spec/protocol.md §8.2, §8.3).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from lineloop.client.batches import ItemKind
 from lineloop.client.link import Link
 from lineloop.client.transport import Transport
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.messages import Message, MessageStatus
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Progress:
     """Where a message stands after a write: its last applied sequence number and its status."""
 

@@ -21,6 +21,7 @@ from lineloop.control.resources import DEFAULT_NAMESPACE
 from lineloop.control.store import ResourceStore
 from lineloop.control.workqueue import QueueClosed, WorkQueue
 from lineloop.kit.clock import Clock, with_timeout
+from lineloop.kit.records import record
 from lineloop.kit.tasks import Tasks
 
 _log = structlog.get_logger(__name__)
@@ -37,7 +38,7 @@ class Request:
     namespace: str = DEFAULT_NAMESPACE
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Result:
     """What a successful reconcile may ask for: to be called again after a while."""
 
@@ -51,7 +52,7 @@ class TerminalError(Exception):
 Reconcile = Callable[[Request], Awaitable[Result | None]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Mapper:
     """Another kind whose changes concern objects of the controller's kind."""
 

@@ -18,13 +18,14 @@ from lineloop.control.resources import Resource, ResourceKey, key_of, uid_of, ve
 from lineloop.control.store import Labels, ResourceStore, WatchEvent, WatchType
 from lineloop.kit.backoff import Backoff
 from lineloop.kit.clock import Clock, with_timeout
+from lineloop.kit.records import record
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import LoopError
 
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Change:
     """From what the cache had to what it has: `old` None = appeared, `new` None = gone."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
 from lineloop.control.resources import DEFAULT_NAMESPACE, Resource
+from lineloop.kit.records import record
 
 Labels = Mapping[str, str]
 
@@ -21,7 +21,7 @@ class WatchType(StrEnum):
     BOOKMARK = "BOOKMARK"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WatchEvent:
     """One line of a watch. A bookmark's resource has a kind and a resourceVersion only."""
 
@@ -29,7 +29,7 @@ class WatchEvent:
     resource: Resource
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ResourceList:
     """A consistent list, and the version from which a watch continues it without a gap."""
 

@@ -10,12 +10,12 @@ import hashlib
 import os
 import shutil
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
 from lineloop.device.decide.apps import Candidate
 from lineloop.kit import json
 from lineloop.kit.faults import Faults
+from lineloop.kit.records import record
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import LoopError
 from lineloop.protocol.fault_sites import FaultSite
@@ -29,7 +29,7 @@ _INCOMING = ".incoming-"
 _NAME_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AppFolder:
     """A folder that was read as an app. `files`: path below the folder → content."""
 

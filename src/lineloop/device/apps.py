@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ from lineloop.device.store import apps as store
 from lineloop.device.store.session_data import delete_app_data
 from lineloop.kit import json
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import LoopError, NotFound
@@ -59,7 +60,7 @@ _CORE = "core:"
 _SHIPPED = "shipped:"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Packaged:
     """Folders of apps that come with Lineloop: `core` are part of the Runtime, `shipped` are preinstalled."""
 
@@ -360,18 +361,18 @@ class AppRegistry:
         """Scopes of recorded apps whose files are not the ones that were installed."""
         whole = {folder.candidate.manifest.app_scope for _, folder in packaged}
         broken: set[str] = set()
-        for record in records:
-            if record.location.startswith((_CORE, _SHIPPED)):
-                if record.app_scope not in whole:
-                    broken.add(record.app_scope)
+        for known in records:
+            if known.location.startswith((_CORE, _SHIPPED)):
+                if known.app_scope not in whole:
+                    broken.add(known.app_scope)
                 continue
             try:
-                digest = read_app(self._directory(record.location)).candidate.digest
+                digest = read_app(self._directory(known.location)).candidate.digest
             except (LoopError, OSError):
                 digest = None
-            if digest != record.digest:
-                _log.error("installed_app_broken", app_scope=record.app_scope)
-                broken.add(record.app_scope)
+            if digest != known.digest:
+                _log.error("installed_app_broken", app_scope=known.app_scope)
+                broken.add(known.app_scope)
         return frozenset(broken)
 
     def _load(

@@ -28,6 +28,7 @@ from lineloop.device.decide.inbox import (
 from lineloop.device.foundation import Foundation
 from lineloop.device.store import inbox as store
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import NotFound
 from lineloop.protocol.tools import CORE_SCOPES
@@ -37,7 +38,7 @@ ACKNOWLEDGE = "device.inbox.acknowledge"
 Deliver = Callable[[InboxEntry], None]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InboxPage:
     """One page of pending messages; `next` is the position to go on from, None at the end."""
 

@@ -8,7 +8,6 @@ follows it. What may be stored is decided in decide/session_data.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,13 +22,14 @@ from lineloop.device.foundation import Foundation
 from lineloop.device.store import session_data as store
 from lineloop.kit import json
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import LoopError
 
 REPLACE = "device.session_data.replace"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Snapshot:
     """The whole data of a sub-session at a revision; `text` is compact JSON, None when nothing is stored."""
 

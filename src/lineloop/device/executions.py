@@ -7,9 +7,9 @@ in a call. What an execution does is decided in decide/operations; nothing here 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
+from lineloop.kit.records import record
 from lineloop.protocol.errors import FieldError
 from lineloop.protocol.tools import (
     ActivationRequirement,
@@ -26,7 +26,7 @@ Complain = Callable[[str, str], None]
 """`(pointer below the tool, sentence)`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BuiltIn:
     """One execution: how its tools must be declared.
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from lineloop.kit.clock import Clock
 from lineloop.kit.database import Database, DatabaseError, Tx
 from lineloop.kit.faults import Faults
 from lineloop.kit.ids import Ids
+from lineloop.kit.records import record
 from lineloop.protocol.errors import StorageUnavailable
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Foundation:
     """Handed to the parts of one device. `runtime_id` is in every row they write."""
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from lineloop.device.apps import Packaged
 from lineloop.device.decide.state import Limits
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DeviceSettings:
     """`device_key` names the device (`runtime/<device_key>`); `data_dir` holds its file `device.sqlite3`.
 

@@ -9,7 +9,6 @@ afresh, so that the visible text equals the text without the crash.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lineloop.harness.adapters.port import (
@@ -22,6 +21,7 @@ from lineloop.harness.adapters.port import (
     ToolResult,
     ToolSpec,
 )
+from lineloop.kit.records import record
 
 MODEL_RESPONSE = "model.response"
 MAX_STEPS = 64
@@ -29,7 +29,7 @@ MAX_STEPS = 64
 Say = Callable[[str], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModelResponse:
     """One response: its text, its calls as (tool name, arguments), and a result that replaces the text as
     the end.
@@ -56,7 +56,7 @@ class ModelResponse:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Step:
     """A response that was followed by tool results, in the order of its calls."""
 
@@ -64,7 +64,7 @@ class Step:
     results: tuple[ToolResult, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prompt:
     """Everything a response may depend on."""
 

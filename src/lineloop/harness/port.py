@@ -7,15 +7,16 @@ refused there and not here. Decides shapes only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from lineloop.harness.adapters.port import Json, RunRequest
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.machines import RunEvent, RunPhase
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lease:
     """The right to write one Run. `token` grows with every take-over."""
 
@@ -24,7 +25,7 @@ class Lease:
     token: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """A ledger entry to append. `(type, key)` is unique in a Run; `facts` are small and impersonal,
     `content` is not.
@@ -37,7 +38,7 @@ class Entry:
     native_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StoredEntry:
     """A ledger entry as read. `at` is UTC milliseconds; erased content reads as None."""
 
@@ -63,7 +64,7 @@ class StoredEntry:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Claim:
     """A Run that this holder may now drive, with all it needs to continue.
 
@@ -84,7 +85,7 @@ class Claim:
     retries: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Invoke:
     """A tool call for a device: one durable message. `until` is `result` or `started_or_result`."""
 
@@ -96,7 +97,7 @@ class Invoke:
     until: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PersonQuestion:
     """A question of a Run to the person whose conversation it is. `kind` is `ask` or `confirm`."""
 
@@ -107,7 +108,7 @@ class PersonQuestion:
     allow_other: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finish:
     """The end of a Run: a result only with `succeed`, an error `{"code", "message"}` with every other
     event.
@@ -119,7 +120,7 @@ class Finish:
     facts: Json = field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunChange:
     """What one commit does to a Run. `suspend_at` gives the lease back if no answer came since that many
     wakes.
@@ -140,7 +141,7 @@ class RunChange:
     finish: Finish | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Written:
     """What the Run looks like after a commit; `entries` as they were stored."""
 
@@ -151,7 +152,7 @@ class Written:
     entries: Sequence[StoredEntry] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answers:
     """What has come back for the given messages: envelopes (payload with type) and closed questions."""
 
@@ -160,7 +161,7 @@ class Answers:
     questions: dict[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DeviceInventory:
     """The newest inventory that a device published to an operator in a conversation."""
 
@@ -169,7 +170,7 @@ class DeviceInventory:
     payload: Json
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Held:
     """What became of held leases at a renewal."""
 

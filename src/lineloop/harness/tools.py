@@ -8,13 +8,14 @@ back mean. When something is sent or waited for is the runner's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import fields
 from typing import Any
 
 import jsonschema_rs
 
 from lineloop.harness.adapters.port import Json, ToolCall, ToolOutcome, ToolResult, ToolSpec
 from lineloop.harness.port import DeviceInventory, Invoke, PersonQuestion
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.tools import CallModel, Inventory
 
@@ -69,7 +70,7 @@ _HUMAN_TOOLS: tuple[ToolSpec, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Toolset:
     """What a Run may call, fixed when it first looks. `device` is None without inventory tools."""
 
@@ -84,7 +85,7 @@ class Toolset:
         return {
             "device": self.device.to_wire() if self.device else None,
             "revision": self.revision,
-            "specs": [{slot: getattr(spec, slot) for slot in ToolSpec.__slots__} for spec in self.specs],
+            "specs": [{one.name: getattr(spec, one.name) for one in fields(ToolSpec)} for spec in self.specs],
         }
 
     @classmethod

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from lineloop.kit.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Backoff:
     """Exponential delays: `first_seconds * factor**attempt`, never above `limit_seconds`.
 

@@ -7,14 +7,14 @@ Pure. Decides words from recorded facts only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lineloop.harness.demo.speech import in_language, is_chinese, tell_operation_end
+from lineloop.kit.records import record
 from lineloop.operators.inbox import LateResult
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OperationStory:
     """A call as its Run recorded it. `outcome` is how it came back to the Run, None while that is open."""
 

@@ -8,14 +8,14 @@ are covered by the position without being listed. Leaves polling and committing 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
+from lineloop.kit.records import record
 from lineloop.protocol.envelopes import TERMINAL_TYPES, EnvelopeType
 from lineloop.protocol.messages import Message
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LateResult:
     """A device's final answer to a tool call, as a message of its own.
 

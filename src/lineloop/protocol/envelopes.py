@@ -8,13 +8,13 @@ device.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lineloop.kit import json as codec
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import ErrorCode, FieldError, LoopError
 from lineloop.protocol.json_rules import is_deeper_than, validation_errors
@@ -324,7 +324,7 @@ def _refuse(code: ErrorCode, message: str, pointer: str) -> NoReturn:
 # --- builders -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FromAgent:
     """The head of an envelope that `agent` sends in `conversation_id` (the root conversation)."""
 
@@ -334,7 +334,7 @@ class FromAgent:
     conversation_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FromDevice:
     """The head of an envelope that the device `device_key` sends to `agent` about one app.
 

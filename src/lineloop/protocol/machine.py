@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
+from lineloop.kit.records import record
 from lineloop.protocol.errors import IllegalTransition
 
 S = TypeVar("S", bound=str)
 E = TypeVar("E", bound=str)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Machine(Generic[S, E]):
     """A table of transitions. Terminal states are those without a way out."""
 

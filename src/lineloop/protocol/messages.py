@@ -6,9 +6,10 @@ Decides field names and the words of status and purpose; leaves content to conte
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.content import Purpose, content_text, envelope_of
 from lineloop.protocol.errors import InvalidRequest
@@ -17,7 +18,7 @@ from lineloop.protocol.machines import MessageStatus
 __all__ = ["ConversationInfo", "Message", "MessageStatus", "Purpose"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Message:
     """One expression by one actor in one conversation (§2.1). Times are RFC 3339 UTC strings.
 
@@ -110,7 +111,7 @@ class Message:
             raise InvalidRequest(f"this is not a message: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConversationInfo:
     """A conversation as routes answer it (§2.4). `parent_id` is set on process conversations."""
 

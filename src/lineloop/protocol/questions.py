@@ -7,10 +7,10 @@ identity and storage to the server.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
+from lineloop.kit.records import record
 from lineloop.protocol.content import ASK_BLOCK, CONFIRM_BLOCK, HUMAN_REPLY_BLOCK
 from lineloop.protocol.errors import ErrorCode, InvalidRequest, LoopError
 from lineloop.protocol.machines import QuestionState
@@ -25,7 +25,7 @@ class QuestionKind(StrEnum):
     CONFIRM = "confirm"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Question:
     """A question's state. `id` is the id of the question's message; `deadline_at` RFC 3339 UTC.
 
@@ -65,7 +65,7 @@ class Question:
             raise InvalidRequest(f"this is not a question: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class QuestionTerms:
     """What was asked: fixed at the first save. `choices` are (value, label) pairs."""
 

@@ -7,7 +7,7 @@ do it and what it means. Unknown fields are refused, so that a typo is an error 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
 from pydantic import (
@@ -23,6 +23,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from lineloop.kit import json as codec
+from lineloop.kit.records import record
 from lineloop.protocol.actors import MAX_PART_BYTES, Actor
 from lineloop.protocol.content import Purpose
 from lineloop.protocol.error_codes import ErrorCode
@@ -344,7 +345,7 @@ class _LooseFrame(ClientFrame):
     end: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS)] = []  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LinkFrame:
     """One frame of a client. An item that breaks a rule stands as its error, so that its neighbours still
     count.

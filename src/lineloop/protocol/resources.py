@@ -7,9 +7,9 @@ who is woken by which change; writing the resource is the server's work.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 
 GROUP = "loop.lineloop.dev"
@@ -21,7 +21,7 @@ CONVERSATIONS = "conversations"
 Resource = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Participant:
     """One actor's line of a Conversation: spec and status merged. All positions are offsets.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
+from lineloop.kit.records import record
 from lineloop.protocol.errors import InvalidRequest
 from lineloop.protocol.machines import RUN, MessageStatus, RunPhase
 
@@ -14,7 +14,7 @@ __all__ = ["MessageStatus", "Run", "RunPhase", "RunResult", "message_status_of"]
 _STATUS = {RunPhase.SUCCEEDED: MessageStatus.COMPLETED, RunPhase.CANCELLED: MessageStatus.CANCELLED}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunResult:
     """`format` is `text` (content is a string) or `json` (content is any JSON value)."""
 
@@ -22,7 +22,7 @@ class RunResult:
     content: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Run:
     """One execution of a harness and its output message. `error` is `{"code","message"}` or None."""
 

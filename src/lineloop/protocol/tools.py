@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from lineloop.kit import json as codec
+from lineloop.kit.records import record
 from lineloop.protocol.errors import InvalidRequest, LoopError
 from lineloop.protocol.json_rules import validation_errors
 
@@ -189,7 +189,7 @@ def inventory_revision(payload: Mapping[str, Any]) -> str:
     return "inv_" + hashlib.sha256(codec.canonical(facts)).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Inventory:
     """What a device publishes to one agent in one conversation (§7.5)."""
 

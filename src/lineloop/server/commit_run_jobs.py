@@ -7,7 +7,6 @@ here, inside the very transaction that writes. The async calls are in commit_run
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Any
 
 from lineloop.harness.journal import (
@@ -27,6 +26,7 @@ from lineloop.harness.port import (
 from lineloop.kit import json
 from lineloop.kit.clock import rfc3339
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 from lineloop.protocol.actors import RUNTIME, Actor
 from lineloop.protocol.content import envelope_of
 from lineloop.protocol.envelopes import FromAgent, inventory_request, tool_invoke
@@ -64,7 +64,7 @@ from lineloop.server.run_records import RunRow
 from lineloop.server.store import consumers, conversations, messages, runs
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SubmitRun:
     """A Run to accept. `actor` is the output's, `prompter` whose inventory and policy apply."""
 

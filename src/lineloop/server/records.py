@@ -12,6 +12,7 @@ from typing import Any
 
 from lineloop.kit import json
 from lineloop.kit.clock import rfc3339
+from lineloop.kit.records import record
 from lineloop.protocol.actors import OPERATOR, Actor
 from lineloop.protocol.messages import ConversationInfo, Message, MessageStatus, Purpose
 
@@ -22,7 +23,7 @@ def stored_actor(kind: str, key: str) -> Actor:
     return Actor(kind, key)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Conversation:
     """A conversation and its counters. `actor` is set on process conversations; `change` counts on roots."""
 
@@ -46,7 +47,7 @@ class Conversation:
         ).to_wire()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Consumer:
     """The cursor of one actor in one conversation; all numbers are offsets."""
 
@@ -174,7 +175,7 @@ def is_operator(kind: str) -> bool:
     return kind == OPERATOR or kind.startswith(f"{OPERATOR}/")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class QuestionRow:
     """A stored question. `facts`: kind, text, choices, allow_other, labels, deadline_at (ms), state, value,
     reason, answer_id. `asker` and `person` are (kind, key).

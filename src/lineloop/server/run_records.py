@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.machines import RunPhase
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunRow:
     """A Run as stored. Times are UTC milliseconds; `request`, `result` and `error` are parsed JSON."""
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from lineloop.kit.records import record
 from lineloop.server.commit.context import CommitLimits
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServerSettings:
     """One server on one SQLite file.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lineloop.client.transport import LinkConnection, Params, Response, ServerSentEvent
+from lineloop.kit.records import record
 from lineloop.protocol.errors import ConnectionLost, LoopError
 
 HELLO: dict[str, Any] = {
@@ -53,7 +54,7 @@ def wire_message(**changes: Any) -> dict[str, Any]:
     return {**wire, **changes}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Asked:
     """One call that the client made."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 
 from rich.console import Console
 
@@ -18,11 +17,12 @@ from lineloop.client.transport import Transport
 from lineloop.kit.clock import SystemClock
 from lineloop.kit.ids import Ids
 from lineloop.kit.json import dumps
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ChatOptions:
     text: str | None
     conversation: str | None

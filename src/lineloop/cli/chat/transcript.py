@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from lineloop.cli.chat.calls import INVOKE, Call, arguments_text, clock_text, told_of
 from lineloop.kit.clock import parse_rfc3339
+from lineloop.kit.records import record
 from lineloop.protocol.actors import RUNTIME, USER, Actor
 from lineloop.protocol.errors import PatchInvalid
 from lineloop.protocol.messages import Message, MessageStatus, Purpose
@@ -38,7 +39,7 @@ class Line(NamedTuple):
     speaker: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpenQuestion:
     """A card that waits for this person. `choices` are (value, label)."""
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
 
 from lineloop.kit import json
+from lineloop.kit.records import record
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import LoopError
 from lineloop.protocol.json_rules import is_deeper_than
@@ -78,7 +78,7 @@ def _is_names(value: Any) -> bool:
     return isinstance(value, list) and all(_is_name(item) for item in cast("list[Any]", value))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Shape:
     """One frame type: who sends it, whether it asks for an answer, and its payload's fields."""
 
@@ -181,7 +181,7 @@ _FIELDS = frozenset({"v", "id", "type", "payload"})
 _ANSWER_FIELDS = (frozenset({"v", "reply_to", "ok"}), frozenset({"v", "reply_to", "error"}))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Frame:
     """A valid request or event. `id` is None for events."""
 
@@ -190,7 +190,7 @@ class Frame:
     id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answer:
     """A valid answer: exactly one of `ok` and `error` counts."""
 

@@ -6,8 +6,6 @@ step have been made outside; what is stored decides here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lineloop.device.commit.loading import (
     Parts,
     complete_session,
@@ -34,12 +32,13 @@ from lineloop.device.decide.plan import Failure, Plan, answer_key
 from lineloop.device.store import calls, outbox, records
 from lineloop.device.store.snapshot import load_snapshot
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 from lineloop.protocol.envelopes import RuntimeEnvelope
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.tools import ActivationRequirement, CallModel, Delivery, ToolDescriptor
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Arrival:
     """Where a delivered message stands in its conversation; `previous` is the offset delivered before it."""
 

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import os
 import sys
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Protocol, cast
@@ -19,6 +18,7 @@ from typing import Protocol, cast
 import structlog
 
 from lineloop.device.containers.port import ContainerFailed, InstalledApp
+from lineloop.kit.records import record
 
 _log = structlog.get_logger(__name__)
 
@@ -27,7 +27,7 @@ _PRELUDE_FILE = Path(__file__).with_name("sdk_prelude.js")
 _LOGGED_CHARS = 2000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LogicLimits:
     """What one context and one process may use.
 

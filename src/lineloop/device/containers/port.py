@@ -8,9 +8,10 @@ what an agent is told. A container reports; it never writes a fact.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from lineloop.kit.records import record
 from lineloop.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 StartFailure = Literal["app_start_failed", "no_container", "sdk_incompatible"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InstalledApp:
     """One app of the registry as everybody else sees it; immutable, a change makes a new one.
 
@@ -56,7 +57,7 @@ class InstalledApp:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SessionContext:
     """Who an app session is. Comes from the Runtime, never from a payload; an app cannot forge it.
 
@@ -72,7 +73,7 @@ class SessionContext:
     activation_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Invocation:
     """One call for a handler; `params` already satisfy the tool's input schema."""
 
@@ -82,14 +83,14 @@ class Invocation:
     params: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Completed:
     """The handler returned `result` (any JSON value; the core checks it against the output schema)."""
 
     result: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Failed:
     """The handler did not return. `message` is public, at most 500 characters.
 
@@ -104,7 +105,7 @@ class Failed:
     detail: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Open:
     """An interactive handler left the call open; the end comes later through `ContainerEvents.closed`."""
 
@@ -193,7 +194,7 @@ OnRegistryChanged = Callable[[Any, "RegistryChanged"], None]
 state are one commit."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RegistryChanged:
     """One committed change of the registry, handed to the core inside the same transaction.
 

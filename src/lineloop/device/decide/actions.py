@@ -6,18 +6,18 @@ no agent and does not depend on any inventory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from lineloop.device.decide.facts import DeliverAction, UiActionReceived
 from lineloop.device.decide.plan import Plan
 from lineloop.device.decide.schemas import Schemas
 from lineloop.device.decide.state import Instance
+from lineloop.kit.records import record
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import LoopError
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UiAction:
     """What came over an instance's own port. `action_id` makes a repeat harmless."""
 

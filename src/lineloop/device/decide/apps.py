@@ -7,9 +7,10 @@ Decides each step of an AppOperation and the record that follows. Leaves to othe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from lineloop.kit.records import record
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import FieldError, LoopError
 from lineloop.protocol.machines import APP_OPERATION, AppOperationEvent, AppOperationState, InstallState
@@ -23,7 +24,7 @@ AppKind = Literal["core", "installed"]
 Change = Literal["installed", "enabled", "disabled", "updated", "removed"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AppRecord:
     """One app of the registry (seed 001 §5.1). Times in UTC ms; `location` is where its files are.
 
@@ -45,7 +46,7 @@ class AppRecord:
     enabled_at: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Candidate:
     """Files that were read and found to be an app. `manifest_text` is its manifest as JSON."""
 
@@ -55,7 +56,7 @@ class Candidate:
     location: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AppOperation:
     """An observable change of the registry. `step` says what is being done, in one word."""
 
@@ -75,7 +76,7 @@ class AppOperation:
         return self.state in (AppOperationState.SUCCEEDED, AppOperationState.FAILED)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RegistryDecision:
     """Facts: the record as it is now (None: gone), and the change to tell; None when nothing changed."""
 

@@ -7,7 +7,7 @@ whatever the inventory is now; everything refused before acceptance is audited, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from lineloop.device.decide.activation import drop_pointless_activation
@@ -19,6 +19,7 @@ from lineloop.device.decide.route import Route
 from lineloop.device.decide.routing import begin, go_on
 from lineloop.device.decide.schemas import Schemas
 from lineloop.device.decide.state import Activation, App, Call, Session, View
+from lineloop.kit.records import record
 from lineloop.protocol.envelopes import tool_error
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.tools import ToolDescriptor, ToolKey
@@ -26,7 +27,7 @@ from lineloop.protocol.tools import ToolDescriptor, ToolKey
 FORBIDDEN_PARAMS = frozenset({"instance_id", "operation_id", "app_session_id", "activation_id"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Invoke:
     """An agent's request, its envelope already checked. `digest` covers tool key and params, not the
     revision.
@@ -45,7 +46,7 @@ class Invoke:
     trace: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Known:
     """An earlier call with the same id, and the message that carries its latest answer."""
 
@@ -54,7 +55,7 @@ class Known:
     message: dict[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InvokeState:
     """What is loaded for one invoke. `app` is None when no such app is installed."""
 
@@ -221,7 +222,7 @@ def decide_consent(plan: Plan, call: Call, session: Session, route: Route | None
     go_on(plan, call, tool, session, route)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HandlerOutcome:
     """What an app session reported: a result, or an error with code and controlled reason, or `open`."""
 

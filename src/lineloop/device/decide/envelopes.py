@@ -6,10 +6,10 @@ instances, sub-sessions or operations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.content import envelope_content
 from lineloop.protocol.envelopes import FromDevice
@@ -20,7 +20,7 @@ def wire_time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Address:
     """Where an answer goes: to one agent, in one conversation, as the reply to one message and its
     envelope.
@@ -33,7 +33,7 @@ class Address:
     envelope_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Moment:
     """The time of a decision and who decides: one device."""
 

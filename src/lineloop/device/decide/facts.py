@@ -6,27 +6,28 @@ are hints for reconcilers, which can rebuild all of them from facts (design: run
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from lineloop.device.decide.state import Activation, Call, Instance, Operation
+from lineloop.kit.records import record
 
 # ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallAccepted:
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallChanged:
     """The call as it is now; several of one call in one decision are written as the last."""
 
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReceiptIssued:
     call_ref: str
     sequence: int
@@ -37,7 +38,7 @@ class ReceiptIssued:
     outbox_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MessageQueued:
     """An outbox entry. `message` is the speak item of the link: key, target, reply_to_id, content."""
 
@@ -47,49 +48,49 @@ class MessageQueued:
     message: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SubSessionOpened:
     app_session_id: str
     conversation_id: str
     app_scope: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SubSessionClosed:
     app_session_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InstanceStarted:
     instance: Instance
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InstanceChanged:
     instance: Instance
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ActivationStarted:
     activation: Activation
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ActivationEnded:
     activation: Activation
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OperationStarted:
     operation: Operation
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OperationEnded:
     operation: Operation
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RecordWritten:
     """The conversation's static copy of what an operation came to."""
 
@@ -98,7 +99,7 @@ class RecordWritten:
     content: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FocusSet:
     """The conversation's whole stack, foreground last; chat is the empty stack."""
 
@@ -106,24 +107,24 @@ class FocusSet:
     stack: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConsentRequested:
     consent_id: str
     call_ref: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConsentClosed:
     call_ref: str
     state: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HostLeaseTaken:
     host_session_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UiActionReceived:
     instance_id: str
     action_id: str
@@ -131,7 +132,7 @@ class UiActionReceived:
     action: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InventoryPublished:
     agent: str
     conversation_id: str
@@ -139,7 +140,7 @@ class InventoryPublished:
     payload: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Audited:
     """One line of the audit; `source` is one of the three entries, or runtime."""
 
@@ -181,12 +182,12 @@ Fact = (
 # ── effects ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StartContainer:
     activation: Activation
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ShowInstance:
     """Ask the host to make this instance the foreground; only its confirmation makes it so."""
 
@@ -194,7 +195,7 @@ class ShowInstance:
     activation_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CloseInstance:
     """Take the instance away from the host and end its container; `restore` is what is shown then."""
 
@@ -202,12 +203,12 @@ class CloseInstance:
     restore: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Dispatch:
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PumpSession:
     """More calls wait than one decision moves: come again."""
 
@@ -215,17 +216,17 @@ class PumpSession:
     app_scope: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EndStranded:
     """Calls may be left that waited for an app that has gone."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CancelHandler:
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CursorMoved:
     """The server may forget what was delivered up to here."""
 
@@ -233,7 +234,7 @@ class CursorMoved:
     position: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SendSoon:
     """An outbox entry for the sender. `urgent` = do not wait for company."""
 
@@ -243,7 +244,7 @@ class SendSoon:
     urgent: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ArmDeadline:
     """`kind`: call | activation | operation; `at` in UTC ms, `span_ms` its whole length."""
 
@@ -253,23 +254,23 @@ class ArmDeadline:
     span_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AskConsent:
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WithdrawConsent:
     call_ref: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PublishInventory:
     agent: str
     conversation_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DeliverAction:
     """A checked UI action goes to the app session of its instance."""
 
@@ -279,7 +280,7 @@ class DeliverAction:
     params: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProjectInstance:
     """What a surface shows has changed."""
 
@@ -305,7 +306,7 @@ Effect = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Decision:
     """The answer of every decider. Empty = nothing to do (a late or repeated event)."""
 

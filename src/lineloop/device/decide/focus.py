@@ -6,7 +6,7 @@ generation must all be the ones that were asked for. Leaves to activation.py wha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lineloop.device.decide.facts import (
     CloseInstance,
@@ -19,9 +19,10 @@ from lineloop.device.decide.facts import (
 from lineloop.device.decide.plan import Plan
 from lineloop.device.decide.state import App, Instance, Session
 from lineloop.device.decide.transitions import move_instance
+from lineloop.kit.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Confirmation:
     """The host says: this showing of this instance is what the person sees now."""
 

@@ -8,9 +8,9 @@ inbound chain (design: runtime 3.8).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from lineloop.kit.records import record
 from lineloop.protocol.error_codes import ErrorCode
 
 MAX_PAGE = 200
@@ -18,7 +18,7 @@ MAX_PAGE = 200
 _CRITICAL_PREFIXES = ("lineup.tool.", "lineup.app.", "lineup.capability.")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InboxMessage:
     """A checked message for one app. `message_id` names it once per app; `payload` is the safe projection.
 
@@ -39,7 +39,7 @@ class InboxMessage:
         return self.type.startswith(_CRITICAL_PREFIXES)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Receiver:
     """What is known of the app: does it run new things, and what does its manifest ask to see."""
 
@@ -48,7 +48,7 @@ class Receiver:
     subscriptions: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MessageKept:
     """Fact: the message is in the app's inbox at `position`."""
 
@@ -57,7 +57,7 @@ class MessageKept:
     message: InboxMessage
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MessageRefused:
     """Fact: the app does not get the message. A critical one has to be answered with `code`."""
 
@@ -65,7 +65,7 @@ class MessageRefused:
     code: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InboxEntry:
     """A row of the inbox. `state`: pending | acknowledged | rejected."""
 

@@ -8,7 +8,7 @@ lost connection, dim, lock and reload are conditions, not intents: they change n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
 from lineloop.device.decide.activation import WAITING, cancel_activation
@@ -18,6 +18,7 @@ from lineloop.device.decide.outcomes import end_not_begun
 from lineloop.device.decide.plan import Failure, Plan
 from lineloop.device.decide.route import Route
 from lineloop.device.decide.state import Call, Session
+from lineloop.kit.records import record
 from lineloop.protocol.error_codes import ErrorCode
 
 
@@ -45,7 +46,7 @@ _LEAVING = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HostIntent:
     """One report of a host session. `instance_id` is what it is about: the closed or the newly shown app."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from lineloop.device.decide.envelopes import Address, compose_message, head_of
@@ -16,11 +15,12 @@ from lineloop.device.decide.facts import InventoryPublished
 from lineloop.device.decide.plan import Plan
 from lineloop.device.decide.state import App, AppDescription, View
 from lineloop.kit import json
+from lineloop.kit.records import record
 from lineloop.protocol.envelopes import inventory_envelope
 from lineloop.protocol.tools import RUNTIME_SCOPE, ToolDescriptor, ToolKey
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PolicyRule:
     """Hides what it matches; an empty field matches everything."""
 
@@ -36,7 +36,7 @@ class PolicyRule:
         return self.app_scope in ("", key.app_scope) and self.method in ("", key.method)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Question:
     """The message and envelope that asked for the inventory."""
 
@@ -53,7 +53,7 @@ def describe_app(app_scope: str, version: str, title: str, tools: Iterable[ToolD
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Published:
     """An inventory as it is told (`payload` of protocol.tools.Inventory) and as decisions see it."""
 

@@ -28,12 +28,13 @@ from lineloop.device.decide.facts import (
 from lineloop.device.decide.state import Call, IdSource, Limits
 from lineloop.device.decide.transitions import move_call
 from lineloop.kit import json
+from lineloop.kit.records import record
 from lineloop.protocol.envelopes import FromDevice, Stage, tool_error, tool_receipt, tool_result
 from lineloop.protocol.error_codes import ERRORS, ErrorCode
 from lineloop.protocol.errors import FieldError, LoopError
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Failure:
     """Why a call ends without a result. `reason` is a controlled word; `message` is public."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lineloop.device.decide.schemas import Schemas
 from lineloop.device.decide.state import App, Call
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Route:
     """The session's app, whom records are for, and what an end of the running operation would say.
 

@@ -6,10 +6,10 @@ Scope is not decided here: it comes from the session's context, so no request ca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 from lineloop.kit import json
+from lineloop.kit.records import record
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import LoopError
 from lineloop.protocol.json_rules import is_deeper_than
@@ -20,7 +20,7 @@ MAX_APP_BYTES = 64 * 1024 * 1024
 MAX_REVISION = 2**53 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CheckedData:
     """Acceptable data as compact JSON text, and its size in bytes of UTF-8."""
 
@@ -28,7 +28,7 @@ class CheckedData:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StoredData:
     """What is stored; nothing stored is revision 0 and no bytes."""
 
@@ -36,7 +36,7 @@ class StoredData:
     size_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SessionDataReplaced:
     """Fact: the data of the sub-session are now `text`. `grown_bytes` may be negative."""
 

@@ -6,9 +6,10 @@ reads more than it was given.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
+from lineloop.kit.records import record
 from lineloop.protocol.tools import ToolDescriptor, ToolKey
 
 
@@ -18,7 +19,7 @@ class IdSource(Protocol):
     def make(self, prefix: str) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AppDescription:
     """An app's part of an inventory, as wire values and as their canonical bytes, made once per app.
 
@@ -30,7 +31,7 @@ class AppDescription:
     tools: tuple[tuple[ToolKey, dict[str, Any], bytes], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class App:
     """An app of the registry. `has_handlers` = some tool is delivered to the app session (needs a container).
 
@@ -54,7 +55,7 @@ class App:
         return any(name == method for name, _ in self.tools)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """One accepted tool call. `params` and `outcome` are JSON text; `sequence` counts answers to the
     agent.
@@ -92,7 +93,7 @@ class Call:
         return self.ended_at is not None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Instance:
     """One running app. `generation` counts showings; the host confirms exactly one of them."""
 
@@ -114,7 +115,7 @@ class Instance:
         return self.state == "foreground" and self.confirmed_generation == self.generation
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Activation:
     """One start of an app. `waits_for`: container (handlers registered) or foreground (apps without
     handlers).
@@ -133,7 +134,7 @@ class Activation:
     ended_at: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operation:
     """One business execution with a deadline. `state` is active or its outcome; `ends_at` never moves."""
 
@@ -154,7 +155,7 @@ class Operation:
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Session:
     """Everything live about one app in one conversation.
 
@@ -181,7 +182,7 @@ class Session:
         return self.instance is not None and self.activation is not None and self.activation.state == "ready"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Limits:
     """Times the Runtime itself sets, in milliseconds."""
 
@@ -190,7 +191,7 @@ class Limits:
     max_live_calls_per_agent: int = 20_000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class View:
     """What one agent sees in one conversation: the inventory's revision and the tools in it."""
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any, cast
 
 from lineloop.device.decide.calls import Invoke
 from lineloop.device.decide.plan import Failure
 from lineloop.kit import json
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.envelopes import EnvelopeType, RuntimeEnvelope, check_carrier, check_envelope
 from lineloop.protocol.error_codes import ErrorCode
@@ -24,7 +24,7 @@ from lineloop.protocol.tools import RUNTIME_SCOPE, ToolKey
 SOURCE = "agent_tool"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CancelRequest:
     """An agent wants its call to end."""
 
@@ -32,19 +32,19 @@ class CancelRequest:
     call_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InventoryRequest:
     """An agent asks what it may call."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AppMessage:
     """A checked envelope for an app's inbox."""
 
     envelope: RuntimeEnvelope
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Refused:
     """An envelope that failed the protocol step; scope and call_id as far as they could be read."""
 

@@ -6,13 +6,13 @@ decides (design: runtime 3.1, 3.5).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lineloop.device.decide.intents import IntentKind
+from lineloop.kit.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Showing:
     """One request to make an instance the foreground. A confirmation repeats all of it."""
 
@@ -23,7 +23,7 @@ class Showing:
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConsentSheet:
     """What the person is asked about a risky call."""
 

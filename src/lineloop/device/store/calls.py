@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
 from typing import Any
 
 from lineloop.device.decide.facts import ReceiptIssued
 from lineloop.device.decide.state import Call
 from lineloop.kit import json
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 from lineloop.protocol.tools import ToolKey
 
 _COLUMNS = (
@@ -215,7 +215,7 @@ def awaiting_consent(tx: Tx, runtime_id: str) -> list[Call]:
     return [_call(row) for row in tx.all(_AWAITING_CONSENT, {"runtime_id": runtime_id})]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Due:
     """One persisted deadline: what it belongs to, when it passes (UTC ms) and its whole length."""
 

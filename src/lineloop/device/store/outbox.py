@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from lineloop.kit import json
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 
 _INSERT = """
   INSERT INTO outbox (id, runtime_id, position, conversation_id, key, message, state, created_at)
@@ -40,7 +40,7 @@ _SEE = """
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """An outbox row: what is spoken, in which conversation."""
 
@@ -49,7 +49,7 @@ class Entry:
     message: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Settled:
     """The server's word about an entry: acknowledged, or refused for good with a code."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
 from typing import Any
 
 from lineloop.kit import json
+from lineloop.kit.records import record
 from lineloop.kit.transaction import Tx
 from lineloop.protocol.messages import Message
 
@@ -60,7 +60,7 @@ SELECT refusal FROM person_outbox
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Saying:
     """Something the person says or answers. `kind`: speak | answer; `body` as its route takes it."""
 

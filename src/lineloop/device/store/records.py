@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from lineloop.device.decide.facts import Audited, RecordWritten, UiActionReceived
 from lineloop.device.decide.inventory import PolicyRule
 from lineloop.kit import json
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 
 _AUDIT = """
   INSERT INTO audit (id, runtime_id, at, source, event, actor, conversation_id, app_scope, call_id, call_ref,
@@ -139,7 +139,7 @@ def insert_ui_action(tx: Tx, runtime_id: str, one: UiActionReceived, now: int) -
     tx.run(_INSERT_UI_ACTION, (runtime_id, one.instance_id, one.action_id, one.digest, one.action, now))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DeviceState:
     """`generation` names the state of registry and policy; `host_session_id` holds the foreground lease."""
 

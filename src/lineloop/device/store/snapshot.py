@@ -6,10 +6,9 @@ take the interpreter away from the writer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lineloop.device.decide.state import Activation, Instance
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 
 _INSTANCE = (
     "i.instance_id, i.app_session_id, i.app_scope, i.app_version, i.conversation_id, i.state, i.generation,"
@@ -35,7 +34,7 @@ _SNAPSHOT = f"""
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Snapshot:
     """`position` is the conversation's cursor; `operation_id` that of an active operation."""
 

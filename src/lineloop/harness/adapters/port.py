@@ -7,10 +7,11 @@ call; where that is written, how it survives a crash and who may write are the r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol
 
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 
 Json = dict[str, Any]
@@ -36,7 +37,7 @@ class Cancel(StrEnum):
     UNSUPPORTED = "unsupported"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolSpec:
     """A tool as a model sees it. `name` is unique in the Run; `app_scope` and `method` are empty for model
     functions.
@@ -58,7 +59,7 @@ class ToolSpec:
         return not self.app_scope
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolCall:
     """One call of a recorded response. `key` is `<step>.<index>` by its place in the response."""
 
@@ -85,7 +86,7 @@ class ToolOutcome(StrEnum):
     CANCELLED = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ToolResult:
     """What a call gave: the tool's result, the time facts of `started`, or `{"code", "message", …}` of an
     error.
@@ -111,7 +112,7 @@ class ToolResult:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunRequest:
     """The Run as submitted: immutable, the same at every take-over. `history` is `[{"role", "text"}]`,
     oldest first.
@@ -130,7 +131,7 @@ class RunRequest:
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunResult:
     """`format` is `text` (content a string) or `json` (content any JSON). A JSON "rejected" is a success."""
 
@@ -138,7 +139,7 @@ class RunResult:
     content: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reference:
     """A native execution that this Run owns, as persisted with its first event."""
 

@@ -7,15 +7,15 @@ Decides what a line means; carrying it out is script.py's.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from lineloop.kit.json import loads
+from lineloop.kit.records import record
 
 MAX_SLOW_SECONDS = 600
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Command:
     """A command by name, with its parsed operand: text, number, JSON, or `(method, arguments)`; or why it
     is wrong.

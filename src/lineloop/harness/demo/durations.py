@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from fractions import Fraction
+
+from lineloop.kit.records import record
 
 MS_PER_SECOND = 1_000
 MS_PER_MINUTE = 60_000
@@ -59,7 +60,7 @@ _NUMBER = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Duration:
     """A length of time found at text[start:end]; `milliseconds` is exact."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lineloop.harness.adapters.port import ToolSpec
 from lineloop.harness.demo.arguments import Filled, duration_unit_ms, fill_arguments
 from lineloop.harness.demo.durations import find_durations, normalise
+from lineloop.kit.records import record
 
 THRESHOLD = 4.0
 _ACTION_IN_NAME, _ACTION_IN_DESCRIPTION, _OPPOSITE = 4.0, 1.5, -5.0
@@ -279,7 +279,7 @@ _EMPTY_HAN = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Words:
     """What a text mentions: action concepts in order, and things (concepts, stems, pairs of Chinese
     characters).
@@ -289,7 +289,7 @@ class Words:
     things: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Choice:
     """The tool that fits best, what could be filled from the text, and the score that chose it."""
 

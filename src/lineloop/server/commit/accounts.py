@@ -6,9 +6,9 @@ Secrets enter as digests; who may call these is decided by the caller's grant.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import NotFound
 from lineloop.server.commit.context import CommitContext
@@ -17,7 +17,7 @@ from lineloop.server.store import identities
 from lineloop.server.store.identities import ActorRow, TokenRow
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CreateToken:
     """A token for everyone that fits `pattern`; its secret is known to the caller only."""
 
@@ -55,7 +55,7 @@ def grant_of_token(tx: Tx, secret: str) -> Grant | None:
     return Grant(row.pattern, verbs, row.owner_user, token_id=row.id)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CookiePerson:
     """A person known by a cookie, and the digest of the header secret that writes need as well."""
 

@@ -7,11 +7,11 @@ question whose time is up is closed before anything else is decided about it.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 from lineloop.kit import json
 from lineloop.kit.clock import rfc3339
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import ErrorCode, NotFound
 from lineloop.protocol.messages import Purpose
@@ -33,7 +33,7 @@ from lineloop.server.store import conversations, messages, questions
 from lineloop.server.wakeup.bus import MessageChanged, QuestionClosed
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpenQuestion:
     """A question of `actor` to the person `to`. The deadline is fixed when it is first saved."""
 
@@ -48,7 +48,7 @@ class OpenQuestion:
     member_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class QuestionAnswer:
     """The question as it stands; `answer` is the person's reply when there is one."""
 

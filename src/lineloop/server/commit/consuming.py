@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import ErrorCode, Forbidden
 from lineloop.protocol.messages import Purpose
@@ -15,7 +14,7 @@ from lineloop.server.records import Consumer, StoredMessage, is_operator
 from lineloop.server.store import consumers, conversations, messages
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PollCommand:
     """`after` None resumes from what was committed; `limit` at most; no purposes means all of them."""
 
@@ -26,7 +25,7 @@ class PollCommand:
     purposes: tuple[Purpose, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PollAnswer:
     """`position` is the offset of the last message given, or where the poll started."""
 
@@ -40,7 +39,7 @@ class PollAnswer:
         return f'{{"messages":[{items}],"position":{self.position},"committed":{self.committed}}}'
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CommitCommand:
     """`pushed` is the offset up to which the actor's link has delivered: that counts as polled."""
 

@@ -14,6 +14,7 @@ from typing import Any
 from lineloop.kit.clock import Clock
 from lineloop.kit.database import Tx
 from lineloop.kit.ids import Ids
+from lineloop.kit.records import record
 from lineloop.server.decide.questions import QuestionFacts
 from lineloop.server.records import QuestionRow, StoredMessage
 from lineloop.server.wakeup.bus import Bus
@@ -25,7 +26,7 @@ OnMessage = Callable[[Tx, StoredMessage], None]
 OnQuestion = Callable[[Tx, QuestionRow, QuestionFacts], None]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CommitLimits:
     """Bytes unless said otherwise."""
 

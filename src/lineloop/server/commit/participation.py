@@ -5,9 +5,8 @@ Each function is a part of a transaction: it loads, decides and writes with the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 from lineloop.protocol.actors import RUNTIME, USER, Actor
 from lineloop.protocol.errors import ErrorCode, NotFound
 from lineloop.server.commit.context import CommitContext
@@ -16,7 +15,7 @@ from lineloop.server.store import consumers, conversations, identities, messages
 from lineloop.server.wakeup.bus import ConsumersChanged, ParticipantJoined
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CreateConversation:
     """`owner` is who opens it. A person's active device takes part from the start."""
 

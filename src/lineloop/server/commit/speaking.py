@@ -7,11 +7,11 @@ judged (`validate_content`) and that the caller may act as the actor.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lineloop.kit import json
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.content import derive_purpose, envelope_of
 from lineloop.protocol.messages import MessageStatus, Purpose
@@ -34,7 +34,7 @@ from lineloop.server.store import consumers, conversations, messages
 from lineloop.server.wakeup.bus import ConsumersChanged, MessageChanged, Recipient
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class QuestionPart:
     """What makes a message a question: digest of its parameters, deadline (UTC ms), facts as JSON text."""
 
@@ -43,7 +43,7 @@ class QuestionPart:
     facts: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SpeakCommand:
     """One message to create, or to find again by (conversation, actor, key).
 
@@ -66,7 +66,7 @@ class SpeakCommand:
     question: QuestionPart | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SpeakAnswer:
     """The stored message; `created` is False when the key existed."""
 

@@ -8,11 +8,11 @@ parts of a transaction; the engine composes "result block + terminal phase" from
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lineloop.kit import json
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 from lineloop.protocol.errors import ErrorCode, LimitExceeded, NotFound
 from lineloop.protocol.messages import MessageStatus
 from lineloop.protocol.patches import PatchOp
@@ -31,7 +31,7 @@ from lineloop.server.store import conversations, messages, patches
 from lineloop.server.wakeup.bus import MessageChanged, PatchAppended
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AppendCommand:
     """Patches for an open message. `writer` None: the server itself; then controlled blocks are allowed.
 
@@ -44,7 +44,7 @@ class AppendCommand:
     run_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EndCommand:
     """The end of an open message as the event `seq`; None: as whatever comes next (the server's own ends)."""
 
@@ -55,7 +55,7 @@ class EndCommand:
     run_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Progress:
     """Where a message stands; `revision` is the seq of its last event."""
 

@@ -6,10 +6,10 @@ arrives, to `commit` where it is stored. An actor's name proves nothing; only th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from lineloop.kit.records import record
 from lineloop.protocol.actors import RUNTIME, USER, Actor
 from lineloop.protocol.errors import Forbidden, InvalidRequest, Unauthorized
 
@@ -36,7 +36,7 @@ class Verb(StrEnum):
 ORDINARY_VERBS = frozenset(Verb) - {Verb.ADMIN}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Grant:
     """What a presented credential allows. `pattern` is an actor, or has `*` in its kind or key.
 

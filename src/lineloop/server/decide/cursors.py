@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from lineloop.kit.records import record
 from lineloop.protocol.errors import Conflict, ErrorCode, InvalidRequest
 
 DEFAULT_POLL_LIMIT = 100
 MAX_POLL_LIMIT = 500
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cursor:
     """What is stored of an actor's reading: all it could read, what it was given, what it is done with."""
 

@@ -7,9 +7,9 @@ counters and rows to `commit`; what a patch does to content is decided by the pr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from lineloop.kit.records import record
 from lineloop.protocol.actors import RUNTIME, USER, Actor
 from lineloop.protocol.content import (
     CONTROLLED_BLOCK_TYPES,
@@ -40,7 +40,7 @@ def decide_status(*, stream: bool, status: str | None) -> MessageStatus:
     return MessageStatus(status)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Spoken:
     """What identifies a message that exists under a key."""
 
@@ -72,7 +72,7 @@ def joins_by_speaking(kind: str, *, is_root: bool) -> bool:
     return is_root and kind != RUNTIME and kind != "harness" and not kind.startswith("harness/")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StreamFacts:
     """What is known of a message that someone wants to continue. `revision` is the seq of its last patch."""
 
@@ -93,7 +93,7 @@ def decide_writer(facts: StreamFacts, writer: Grant | None, run_id: str | None) 
         raise Forbidden(f"this credential may not act as {facts.actor}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Appended:
     """Facts of an accepted append: the patches that are new, and the reducer state after them."""
 

@@ -7,9 +7,9 @@ values are offered is decided by the protocol's `check_answer`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from lineloop.kit.records import record
 from lineloop.protocol.actors import USER, Actor
 from lineloop.protocol.errors import Conflict, ErrorCode, Forbidden, InvalidRequest
 from lineloop.protocol.machines import QUESTION, QuestionEvent, QuestionState
@@ -18,7 +18,7 @@ from lineloop.protocol.questions import QuestionKind, QuestionTerms, check_answe
 MAX_TIMEOUT_MS = 366 * 24 * 3600 * 1000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class QuestionFacts:
     """What is stored of a question. `deadline_at` UTC milliseconds, fixed when it was first saved."""
 
@@ -68,7 +68,7 @@ class QuestionFacts:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reply:
     """What a person said to a question; `value` None dismisses it."""
 

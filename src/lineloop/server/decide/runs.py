@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from lineloop.kit import json
+from lineloop.kit.records import record
 from lineloop.protocol.errors import CapacityExceeded, Conflict, ErrorCode, InvalidRequest, LoopError
 from lineloop.protocol.machines import RUN, MessageStatus, RunEvent, RunPhase
 from lineloop.protocol.runs import message_status_of
@@ -120,7 +120,7 @@ _END_ERRORS: dict[RunEvent, tuple[ErrorCode, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RunEnded:
     """Facts of an end: the phase, the output's status, the error that both carry (None after success)."""
 

@@ -18,6 +18,7 @@ from lineloop.kit import json
 from lineloop.kit.database import DatabaseError
 from lineloop.kit.faults import FaultInjected
 from lineloop.kit.ids import Ids
+from lineloop.kit.records import record
 from lineloop.protocol.errors import ErrorCode, LoopError
 from lineloop.protocol.requests import LinkCommit, LinkEnd, LinkFrame, LinkPatches, LinkSpeak
 from lineloop.server.commit import Commits
@@ -38,7 +39,7 @@ class Frame(Protocol):
     def value(self) -> dict[str, Any]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlainFrame:
     """hello, ping, participants, drain, error."""
 
@@ -51,7 +52,7 @@ class PlainFrame:
         return self.content
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DeliverFrame:
     """Messages that became deliverable, in offset order per conversation."""
 
@@ -99,7 +100,7 @@ def _seen(future: asyncio.Future[Any]) -> None:
         future.exception()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ResultsFrame:
     """The results of one frame, in the order of its items."""
 

@@ -8,7 +8,6 @@ the raw request. Leaves the OpenAPI document to `documents`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -17,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
+from lineloop.kit.records import record
 from lineloop.protocol.errors import InvalidRequest
 from lineloop.protocol.json_rules import validation_errors
 
@@ -25,7 +25,7 @@ E = TypeVar("E", bound=Endpoint)
 Q = TypeVar("Q", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Declared:
     """One route: the endpoint is called with the request, the parts of its path by name, and `query`."""
 

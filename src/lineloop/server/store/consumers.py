@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
 
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.server.records import Consumer
 
@@ -58,7 +58,7 @@ ORDER BY o.conversation_id, o.joined_at
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Delivered:
     """A message became deliverable to this actor; `previous` is the offset of what it could read before."""
 

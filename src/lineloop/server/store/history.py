@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 from lineloop.protocol.messages import Purpose
 from lineloop.server.records import StoredMessage
 from lineloop.server.store.messages import from_rows
@@ -18,7 +18,7 @@ FROM messages AS m WHERE m.conversation_id = :conversation_id
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HistoryFilter:
     """`after` and `before` are exclusive ordinals; no purposes means all of them."""
 

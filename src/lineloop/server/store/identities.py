@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
 
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 
 _BY_DIGEST = "SELECT * FROM tokens WHERE digest = :digest AND revoked_at IS NULL"
@@ -36,7 +36,7 @@ ORDER BY kind || '/' || key LIMIT :limit
 """
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TokenRow:
     """A stored token; `verbs` None means all ordinary ones."""
 
@@ -47,7 +47,7 @@ class TokenRow:
     created_at: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UserRow:
     """A person who came with a cookie."""
 
@@ -55,7 +55,7 @@ class UserRow:
     secret_digest: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ActorRow:
     """A registered actor; `lease_until` UTC milliseconds."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from lineloop.kit import json
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.messages import MessageStatus, Purpose
 from lineloop.protocol.patches import fold
@@ -96,7 +96,7 @@ SELECT id FROM messages WHERE status <> 'streaming' AND snapshot_revision < revi
 _LOG = "SELECT seq, created_at, patch FROM patches WHERE message_id = :id AND seq > :after ORDER BY seq"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MessageHead:
     """What an append or an end needs to know; `revision` is the seq of the last logged patch."""
 

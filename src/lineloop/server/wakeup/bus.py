@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import structlog
 
+from lineloop.kit.records import record
 from lineloop.server.records import StoredMessage
 
 K = TypeVar("K")
@@ -21,7 +22,7 @@ K = TypeVar("K")
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recipient:
     """An actor to whom a message became deliverable; `previous` is the offset before it in that actor's
     inbox.
@@ -32,7 +33,7 @@ class Recipient:
     previous: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MessageChanged:
     """A message was created, ended, or a question closed. Without `message` it is too large to carry: re-
     read.
@@ -47,7 +48,7 @@ class MessageChanged:
     recipients: Sequence[Recipient] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PatchAppended:
     """A patch was logged. `patch` is its JSON text."""
 
@@ -57,7 +58,7 @@ class PatchAppended:
     patch: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ParticipantJoined:
     """An actor became a participant. `runtimes` are the keys of the devices that take part there."""
 
@@ -67,7 +68,7 @@ class ParticipantJoined:
     runtimes: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class QuestionClosed:
     """A question has its outcome. `asker` is (kind, key)."""
 
@@ -76,7 +77,7 @@ class QuestionClosed:
     asker: tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConsumersChanged:
     """The cursors or participants of a conversation changed: its resource is out of date."""
 
