@@ -118,9 +118,9 @@ def test_python_code_that_is_shown_can_be_imported(block: Block, tmp_path: Path)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("block", blocks("json"), ids=lambda block: block.page)
-def test_json_that_is_shown_is_json(block: Block) -> None:
-    json.loads(block.code)
+def test_json_that_is_shown_is_json() -> None:
+    for block in blocks("json"):
+        json.loads(block.code)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
