@@ -1,13 +1,14 @@
 """Bringing a database file to the schema that this program knows.
 
-The usual start finds the right revision with one plain read and loads nothing else. What the revisions
-contain is decided by the migration packages; that an upgrade is one transaction with a backup before it,
-here.
+The usual start finds the right revision with one plain read and loads nothing else; a new file gets the
+newest schema at once, without the migration machinery. What the revisions and the newest schema contain is
+decided by the migration packages; that an upgrade is one transaction with a backup before it, here.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -22,6 +23,13 @@ from lineloop.kit.storage_errors import (
 )
 
 _BUSY_TIMEOUT_SECONDS = 5.0
+# As the migration machinery makes it, so that later revisions find what they expect.
+_VERSION_TABLE = """
+CREATE TABLE alembic_version (
+\tversion_num VARCHAR(32) NOT NULL,
+\tCONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+)
+"""
 
 
 class DatabaseTooNew(Exception):
@@ -34,15 +42,17 @@ class DatabaseTooNew(Exception):
 
 
 def ensure_schema(path: Path, *, package: str, head: str) -> None:
-    """Create or upgrade the file to revision `head` of the migration package (`versions/` holds the scripts).
+    """Create or upgrade the file to revision `head` of the migration package.
 
-    A file with data is first copied to `<file>.before-<head>`. Blocks; call it before the database is opened.
+    `versions/` holds its scripts; its module `fresh`, when there is one, the newest schema as a whole. A file with data is first copied to `<file>.before-<head>`. Blocks; call it before the database is opened.
     Raises DatabaseTooNew, NetworkFilesystem, DatabaseCorrupt, DatabaseBusyElsewhere, DatabaseUnavailable.
     """
     refuse_network_filesystem(path)
     try:
         found = _revision(path)
         if found == head:
+            return
+        if found is None and _create(path, package, head):
             return
         _upgrade(path, package, head, found)
     except sqlite3.Error as error:
@@ -59,6 +69,24 @@ def _revision(path: Path) -> str | None:
             return None
         row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
         return row[0] if row is not None else None
+
+
+def _create(path: Path, package: str, head: str) -> bool:
+    """Whether the file was new and now has the schema of `head`; one transaction."""
+    newest = getattr(importlib.import_module(package), "HEAD", None)
+    if newest != head or importlib.util.find_spec(f"{package}.fresh") is None:
+        return False
+    statements: list[str] = importlib.import_module(f"{package}.fresh").fresh_statements()
+    with closing(sqlite3.connect(path, timeout=_BUSY_TIMEOUT_SECONDS, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        if connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+            connection.execute("ROLLBACK")
+            return False
+        for statement in (*statements, _VERSION_TABLE):
+            connection.execute(statement)
+        connection.execute("INSERT INTO alembic_version (version_num) VALUES (?)", (head,))
+        connection.execute("COMMIT")
+    return True
 
 
 def _upgrade(path: Path, package: str, head: str, found: str | None) -> None:

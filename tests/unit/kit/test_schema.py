@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import sqlite3
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from lineloop.kit import schema
 from lineloop.kit.clock import SystemClock
 from lineloop.kit.database import Database, DatabaseCorrupt
 from lineloop.kit.schema import DatabaseTooNew, ensure_schema
@@ -124,3 +126,33 @@ def test_a_start_without_migration_loads_no_migration_library(path: Path, packag
     )
     outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert outcome.stdout == "False\n"
+
+
+@pytest.mark.parametrize("part", ["server", "device"])
+def test_a_new_file_has_exactly_the_schema_that_all_revisions_make(
+    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = f"lineloop.{part}.migrations"
+    head: str = importlib.import_module(package).HEAD
+    ensure_schema(tmp_path / "fresh.db", package=package, head=head)
+    monkeypatch.setattr(schema, "_create", lambda *_: False)
+    ensure_schema(tmp_path / "migrated.db", package=package, head=head)
+
+    def content(name: str) -> dict[str, object]:
+        with closing(sqlite3.connect(tmp_path / name)) as connection:
+            rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+            version = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+        made = {row[:3]: " ".join((row[3] or "").split()) for row in rows}
+        return {"made": made, "version": version}
+
+    assert content("fresh.db") == content("migrated.db")
+    assert content("fresh.db")["version"] == [(head,)]
+
+
+def test_a_new_file_needs_no_migration_machinery(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from lineloop.kit.schema import ensure_schema; "
+        "ensure_schema(Path(sys.argv[1]), package='lineloop.device.migrations', head='0001'); "
+        "assert not {'alembic', 'sqlalchemy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "new.db")], check=True)

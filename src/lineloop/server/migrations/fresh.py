@@ -1,0 +1,10 @@
+"""The newest schema for a new SQLite file, in one go; the same as all revisions one after the other."""
+
+from __future__ import annotations
+
+from lineloop.server.migrations.first_ddl import first_statements
+
+
+def fresh_statements() -> list[str]:
+    """Creates every table and index of HEAD."""
+    return first_statements(sqlite=True)
