@@ -44,8 +44,9 @@ class DatabaseTooNew(Exception):
 def ensure_schema(path: Path, *, package: str, head: str) -> None:
     """Create or upgrade the file to revision `head` of the migration package.
 
-    `versions/` holds its scripts; its module `fresh`, when there is one, the newest schema as a whole. A file with data is first copied to `<file>.before-<head>`. Blocks; call it before the database is opened.
-    Raises DatabaseTooNew, NetworkFilesystem, DatabaseCorrupt, DatabaseBusyElsewhere, DatabaseUnavailable.
+    `versions/` holds its scripts; its module `fresh`, when there is one, the newest schema as a whole. A file
+    with data is first copied to `<file>.before-<head>`. Blocks; call it before the database is opened. Raises
+    DatabaseTooNew, NetworkFilesystem, DatabaseCorrupt, DatabaseBusyElsewhere, DatabaseUnavailable.
     """
     refuse_network_filesystem(path)
     try:
