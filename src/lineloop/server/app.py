@@ -49,7 +49,7 @@ from lineloop.server.store import identities, meta
 from lineloop.server.upkeep.deadlines import QuestionTimer, SilentStreams
 from lineloop.server.upkeep.folding import Folding
 from lineloop.server.upkeep.notifier import Notifier
-from lineloop.server.wakeup.bus import Bus
+from lineloop.server.wakeup.bus import Bus, Stopping
 
 EPOCH = "server_epoch"
 DRAIN_SECONDS = 5.0
@@ -210,6 +210,7 @@ class Server:
             return
         self.services.ready = False
         self.services.links.drain(self.settings.drain_retry_ms)
+        self.bus.publish(Stopping())
         until = self.clock.monotonic() + seconds
         while len(self.services.links) and self.clock.monotonic() < until:
             await self.clock.sleep(0.02)

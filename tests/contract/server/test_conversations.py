@@ -127,3 +127,14 @@ async def test_the_persons_device_takes_part_from_the_start_once_it_is_known(wor
         resource = await get(world.http, f"/conversations/{conversation}/resource")
         assert {"runtime/laptop"} <= {f"{p['kind']}/{p['key']}" for p in resource["spec"]["participants"]}
     await session.close()
+
+
+async def test_creating_with_an_idempotency_key_makes_one_conversation(world: ServerWorld) -> None:
+    headers = {"idempotency-key": "mine"}
+    first = await world.http.post("/v1/conversations", json={"name": "a"}, headers=headers)
+    again = await world.http.post("/v1/conversations", json={"name": "b"}, headers=headers)
+    assert again.json() == first.json()
+    echo = await world.actor("operator/echo")
+    other = await echo.post("/v1/conversations", json={}, headers=headers)
+    assert other.json()["id"] != first.json()["id"]
+    assert len((await get(world.http, "/conversations"))["items"]) == 2

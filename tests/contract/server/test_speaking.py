@@ -153,3 +153,15 @@ async def test_a_message_survives_a_restart_as_it_was_acknowledged(world: Server
     await world.restart()
     assert await get(world.http, f"/messages/{message['id']}") == message
     assert await speak(world.http, conversation, "k", target="operator/échø", status=200) == message
+
+
+@pytest.mark.parametrize("purpose", ["envelope", "inventory"])
+async def test_a_purpose_that_contradicts_the_content_is_refused(world: ServerWorld, purpose: str) -> None:
+    conversation = await world.conversation()
+    refused = await speak(world.http, conversation, "a", "words", purpose=purpose, status=422)
+    assert refused["code"] == "invalid_request"
+    block = {"id": "envelope", "type": "envelope", "envelope": {"type": "lineup.tool.invoke"}}
+    body = {"key": "b", "purpose": "speech", "content": content_with(block)}
+    answer = await world.http.post(f"/v1/conversations/{conversation}/messages", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert await history(world.http, conversation, purpose="all") == []

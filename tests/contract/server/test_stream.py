@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import pytest
 from httpx_sse import EventSource, ServerSentEvent
 from tests.contract.server.calls import (
     Json,
@@ -35,7 +37,8 @@ class Reader:
         self.ids: list[int] = []
 
     async def next(self) -> tuple[str, Json]:
-        event = await anext(self._events)
+        async with asyncio.timeout(5):
+            event = await anext(self._events)
         data: Json = event.json()
         self.kinds.append(event.event)
         self.ids.append(int(event.id))
@@ -194,3 +197,12 @@ async def test_a_closing_question_is_shown_again(world: ServerWorld) -> None:
         await world.advance(5)
         closed = (await reader.until("message"))["message"]
         assert (closed["id"], closed["content"]["blocks"][0]["state"]) == (question["id"], "timeout")
+
+
+async def test_a_stopping_server_ends_its_streams_at_once(world: ServerWorld) -> None:
+    conversation = await world.conversation()
+    async with viewer(world.http, conversation) as reader:
+        await reader.until("ping")
+        await world.server.drain(0)
+        with pytest.raises(StopAsyncIteration):
+            await reader.next()

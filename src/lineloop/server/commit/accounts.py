@@ -1,4 +1,4 @@
-"""The jobs of identities: tokens, people, registered actors (spec/protocol.md §8).
+"""The jobs of identities: tokens, people, registered actors (spec/protocol.md §8.1).
 
 Secrets enter as digests; who may call these is decided by the caller's grant.
 """

@@ -1,4 +1,4 @@
-"""Who may do what with which credential (spec/protocol.md §8). Pure.
+"""Who may do what with which credential (spec/protocol.md §8.1). Pure.
 
 Decides which actors a credential may act as and which verbs it has. Leaves to `http` how a credential
 arrives, to `commit` where it is stored. An actor's name proves nothing; only the credential does.

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from lineloop.kit import json
 from lineloop.kit.ids import Ids
-from lineloop.protocol.content import text_content, validate_content
+from lineloop.protocol.content import derive_purpose, text_content, validate_content
 from lineloop.protocol.errors import ConnectionLost, InvalidRequest, LimitExceeded
 from lineloop.protocol.messages import MessageStatus
 from lineloop.protocol.patches import empty_content
@@ -48,16 +48,17 @@ def speak_command(grant: Grant, conversation_id: str, body: SpeakBody, ids: Ids)
     """Raises Forbidden, InvalidRequest, block_protected, LimitExceeded (`meta_bytes`)."""
     grant.require(Verb.SPEAK)
     actor = grant.actor(body.actor)
+    content = spoken_content(body)
     return SpeakCommand(
         message_id=ids.make("msg"),
         conversation_id=conversation_id,
         actor=actor,
         key=body.key,
-        content=spoken_content(body),
+        content=content,
         target=body.target,
         reply_to_id=body.reply_to_id,
         status=decide_status(stream=body.stream, status=body.status),
-        purpose=body.purpose,
+        purpose=derive_purpose(actor, content, body.purpose),
         member_only=not grant.sees_everything,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated
 
 from pydantic import Field
@@ -11,8 +12,8 @@ from starlette.responses import Response, StreamingResponse
 from lineloop.kit import json
 from lineloop.kit.database import Tx
 from lineloop.protocol.actors import Actor
-from lineloop.protocol.errors import ErrorCode, InvalidRequest
-from lineloop.protocol.requests import ConversationBody, parse_body
+from lineloop.protocol.errors import ErrorCode, InvalidRequest, LimitExceeded
+from lineloop.protocol.requests import MAX_KEY_BYTES, ConversationBody, parse_body
 from lineloop.server.commit.participation import CreateConversation
 from lineloop.server.decide.access import Verb
 from lineloop.server.http.bodies import raw_body
@@ -40,9 +41,13 @@ def conversation_routes(services: Services) -> Routes:
         "/conversations", openapi_extra=document(ConversationDocument, body=ConversationBody, statuses=(201,))
     )
     async def create_conversation(request: Request) -> Response:
+        """With an `Idempotency-Key` header the same key of the same owner answers the same conversation."""
         grant = await services.grant(request, Verb.CREATE)
         body = parse_body(ConversationBody, await raw_body(request))
-        command = CreateConversation(services.ids.make("con"), body.name or "", grant.actor())
+        owner = grant.actor()
+        key = request.headers.get("idempotency-key")
+        conversation_id = services.ids.make("con") if key is None else _id_of_key(owner, key)
+        command = CreateConversation(conversation_id, body.name or "", owner)
         conversation = await services.commits.create_conversation(command)
         return json_response(conversation.to_wire(), 201)
 
@@ -86,6 +91,15 @@ def conversation_routes(services: Services) -> Routes:
         return StreamingResponse(viewer.events(), media_type=EVENT_STREAM, headers=headers)
 
     return router
+
+
+def _id_of_key(owner: Actor, key: str) -> str:
+    """One conversation per owner and key, however often it is asked for. Raises LimitExceeded."""
+    if len(key.encode()) > MAX_KEY_BYTES:
+        detail = {"limit": "key_bytes", "max": MAX_KEY_BYTES}
+        raise LimitExceeded(f"key_bytes is at most {MAX_KEY_BYTES}", detail=detail)
+    digest = hashlib.sha256(f"{owner} {key}".encode()).hexdigest()
+    return f"con_{digest[:32]}"
 
 
 def _last_event_id(request: Request) -> int | None:

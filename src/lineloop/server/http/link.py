@@ -40,6 +40,7 @@ MAX_QUEUED_BYTES = 4 * 1024 * 1024
 MAX_FRAMES_IN_FLIGHT = 64
 READ_PAGE = 100
 FRAME_MESSAGES = 128
+SILENT_HEARTBEATS = 3.5
 
 
 class LinkSession:
@@ -69,6 +70,7 @@ class LinkSession:
         self._room.set()
         self._closed = False
         self._last_frame_at = links.clock.monotonic()
+        self._last_heard_at = self._last_frame_at
         self._stop = links.bus.listen_actor(actor.kind, actor.key, self._hear)
 
     @property
@@ -98,6 +100,7 @@ class LinkSession:
         """
         if self._closed:
             raise ConnectionLost("the link is closed")
+        self._last_heard_at = self._links.clock.monotonic()
         try:
             parsed = parse_link_frame(frame)
         except LoopError as error:
@@ -151,9 +154,17 @@ class LinkSession:
                     await with_timeout(self._links.clock, max(left, 0.0), self._wake.wait())
                     continue
                 except TimeoutError:
-                    frame = PlainFrame({"ping": {}})
+                    frame = self._ping()
             self._last_frame_at = self._links.clock.monotonic()
             return frame
+
+    def _ping(self) -> Frame:
+        """Asks for a sign of life. Raises ConnectionLost when three of them went unanswered."""
+        quiet = self._links.clock.monotonic() - self._last_heard_at
+        if quiet > SILENT_HEARTBEATS * self._links.heartbeat_seconds:
+            self.end()
+            raise ConnectionLost("the other side is silent")
+        return PlainFrame({"ping": {}})
 
     def _ready_frame(self) -> Frame | None:
         if self._frames:

@@ -24,7 +24,7 @@ from lineloop.server.http.lists import Query, json_response, text_response
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 from lineloop.server.store import consumers
-from lineloop.server.wakeup.bus import Hint, QuestionClosed
+from lineloop.server.wakeup.bus import Hint, QuestionClosed, Stopping
 
 MAX_WAIT_MS = 60_000
 RECHECK_SECONDS = 1.0
@@ -105,7 +105,8 @@ async def _waited(services: Services, question_id: str, seconds: float) -> Quest
     closed = asyncio.Event()
 
     def hear(hint: Hint) -> None:
-        if isinstance(hint, QuestionClosed) and hint.question_id == question_id:
+        mine = isinstance(hint, QuestionClosed) and hint.question_id == question_id
+        if mine or isinstance(hint, Stopping):
             closed.set()
 
     stop = services.bus.listen_all(hear)

@@ -20,7 +20,7 @@ from lineloop.protocol.messages import MessageStatus
 from lineloop.server.http.services import Services
 from lineloop.server.records import StoredMessage
 from lineloop.server.store import conversations, messages
-from lineloop.server.wakeup.bus import Hint, MessageChanged, PatchAppended
+from lineloop.server.wakeup.bus import Hint, MessageChanged, PatchAppended, Stopping
 
 MAX_QUEUED_EVENTS = 1024
 MAX_QUEUED_BYTES = 2 * 1024 * 1024
@@ -81,6 +81,8 @@ class Viewer:
             self._services.metrics.viewers.dec()
 
     def _hear(self, hint: Hint) -> None:
+        if isinstance(hint, Stopping):
+            self._wake.set()
         if not isinstance(hint, MessageChanged | PatchAppended) or self._resync:
             return
         weight = _weight(hint)

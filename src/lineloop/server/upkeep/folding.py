@@ -1,4 +1,4 @@
-"""Folding: snapshots follow their logs, outside of the writer (spec/protocol.md §3.4)."""
+"""Folding: snapshots follow their logs, outside of the writer."""
 
 from __future__ import annotations
 

@@ -84,7 +84,12 @@ class ConsumersChanged:
     conversation_id: str
 
 
-Hint = MessageChanged | PatchAppended | ParticipantJoined | QuestionClosed | ConsumersChanged
+@record
+class Stopping:
+    """The server stops: whoever waits looks up."""
+
+
+Hint = MessageChanged | PatchAppended | ParticipantJoined | QuestionClosed | ConsumersChanged | Stopping
 Listener = Callable[[Hint], None]
 Stop = Callable[[], None]
 
@@ -131,6 +136,9 @@ class Bus:
         elif isinstance(hint, QuestionClosed):
             concerned.extend(self._by_actor.get(hint.asker, ()))
             concerned.extend(self._by_root.get(hint.root_id, ()))
+        elif isinstance(hint, Stopping):
+            for listeners in self._by_root.values():
+                concerned.extend(listeners)
         return concerned
 
 
