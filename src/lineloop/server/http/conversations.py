@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from lineloop.kit import json
 from lineloop.kit.database import Tx
@@ -22,6 +22,7 @@ from lineloop.server.http.lists import PageQuery, json_response, page_response
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 from lineloop.server.http.sse import Viewer
+from lineloop.server.http.streamed import StreamedResponse
 from lineloop.server.records import Conversation
 from lineloop.server.store import consumers, conversations
 
@@ -88,7 +89,7 @@ def conversation_routes(services: Services) -> Routes:
             "x-accel-buffering": "no",
             "x-lineloop-epoch": services.epoch,
         }
-        return StreamingResponse(viewer.events(), media_type=EVENT_STREAM, headers=headers)
+        return StreamedResponse(viewer.events(), media_type=EVENT_STREAM, headers=headers)
 
     return router
 

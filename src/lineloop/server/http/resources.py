@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from lineloop.control.resources import Resource
 from lineloop.control.store import WatchType
@@ -27,6 +27,7 @@ from lineloop.server.http.lists import Query, json_response
 from lineloop.server.http.resource_tables import is_table_wanted, table_of
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
+from lineloop.server.http.streamed import StreamedResponse
 from lineloop.server.upkeep.notifier import read_resource
 
 _ROOT = f"/apis/{API_VERSION}"
@@ -114,7 +115,7 @@ def _conversation_routes(router: Routes, services: Services, store: SqlStore) ->
         table = is_table_wanted(request.headers.get("accept", ""))
         if query.watch:
             lines = _watch_lines(services, store, grant, namespace, labels, query.version, table=table)
-            return StreamingResponse(lines, media_type="application/json")
+            return StreamedResponse(lines, media_type="application/json")
         found = await store.list(CONVERSATION_KIND, namespace=namespace, labels=labels)
         items = [item for item in found.items if may_see(grant, item)]
         metadata = {"resourceVersion": found.resource_version}

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from lineloop.kit import json
 from lineloop.kit.clock import rfc3339, with_timeout
@@ -28,6 +28,7 @@ from lineloop.server.http.documents import Document, document
 from lineloop.server.http.lists import PageQuery, json_response
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
+from lineloop.server.http.streamed import StreamedResponse
 from lineloop.server.records import StoredMessage
 from lineloop.server.run_records import RunRow
 from lineloop.server.store import consumers, messages
@@ -123,7 +124,7 @@ def run_routes(services: Services, runs: RunCommits) -> Routes:
             "x-lineloop-epoch": services.epoch,
         }
         viewer = RunViewer(services, run)
-        return StreamingResponse(viewer.events(), media_type="text/event-stream", headers=headers)
+        return StreamedResponse(viewer.events(), media_type="text/event-stream", headers=headers)
 
     return router
 
