@@ -6,7 +6,9 @@ problem. Leaves credentials and everything else to the routes.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,6 +30,8 @@ Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 REQUEST_ID = b"x-request-id"
+DISCARDED_BYTES = 16 * 1024 * 1024
+DISCARD_SECONDS = 5.0
 
 _log = structlog.get_logger(__name__)
 
@@ -81,7 +85,8 @@ class Edge:
             return  # Too late for another answer; the connection breaks and the client sees that.
         response = problem_response(error)
         if error.code is ErrorCode.LIMIT_EXCEEDED:
-            # What is left of the body is not read: the connection is of no further use.
+            # Who still sends does not listen yet, and would see a broken pipe instead of the answer.
+            await exchange.discard()
             response.headers["connection"] = "close"
         await response(scope, receive, exchange.send)  # pyright: ignore[reportArgumentType]
 
@@ -130,6 +135,7 @@ class _Exchange:
         self._request_id = request_id
         self._left = body_bytes
         self._limit = body_bytes
+        self._more = True
         self.status = 0
 
     def check_announced(self, scope: Scope) -> None:
@@ -140,11 +146,22 @@ class _Exchange:
 
     async def receive(self) -> Message:
         message = await self._receive()
+        self._more = message.get("more_body", False)
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
                 raise self._too_large()
         return message
+
+    async def discard(self) -> None:
+        """Reads the rest of the body and forgets it, up to a bound of bytes and time."""
+        left = DISCARDED_BYTES
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DISCARD_SECONDS):
+                while self._more and left > 0:
+                    message = await self._receive()
+                    self._more = message.get("more_body", False)
+                    left -= len(message.get("body", b""))
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
