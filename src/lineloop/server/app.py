@@ -221,6 +221,7 @@ class Server:
             return
         self._started = False
         self.services.ready = False
+        self.bus.publish(Stopping())
         self.services.links.close()
         await self.runner.stop()
         await self._tasks.close()
