@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lineloop.kit import json
-from lineloop.kit.clock import Clock, with_timeout
+from lineloop.kit.clock import Clock
 from lineloop.kit.database import Tx
 from lineloop.kit.ids import Ids
 from lineloop.protocol.actors import RUNTIME, Actor
@@ -138,7 +138,7 @@ class LinkSession:
         return (await self.next_frame()).value()
 
     async def next_frame(self) -> Frame:
-        """Waits for something to send; a ping when nothing came for a heartbeat. Raises ConnectionLost."""
+        """Waits for something to send. Raises ConnectionLost when the session has ended."""
         while True:
             if self._closed:
                 raise ConnectionLost("the link is closed")
@@ -148,23 +148,22 @@ class LinkSession:
                 await self._catch_up()
                 continue
             if frame is None:
-                heartbeat = self._links.heartbeat_seconds
-                left = self._last_frame_at + heartbeat - self._links.clock.monotonic()
-                try:
-                    await with_timeout(self._links.clock, max(left, 0.0), self._wake.wait())
-                    continue
-                except TimeoutError:
-                    frame = self._ping()
+                await self._wake.wait()
+                continue
             self._last_frame_at = self._links.clock.monotonic()
             return frame
 
-    def _ping(self) -> Frame:
-        """Asks for a sign of life. Raises ConnectionLost when three of them went unanswered."""
-        quiet = self._links.clock.monotonic() - self._last_heard_at
-        if quiet > SILENT_HEARTBEATS * self._links.heartbeat_seconds:
+    def beat(self, now: float) -> None:
+        """Called now and then: a link without a frame for a heartbeat is pinged, a silent one ends.
+
+        One clock for all sessions: a timer of its own for each wait would cost more than the wait is worth.
+        """
+        heartbeat = self._links.heartbeat_seconds
+        if now - self._last_heard_at > SILENT_HEARTBEATS * heartbeat:
             self.end()
-            raise ConnectionLost("the other side is silent")
-        return PlainFrame({"ping": {}})
+        elif now - self._last_frame_at >= heartbeat and not self._frames:
+            self._frames.append(PlainFrame({"ping": {}}))
+            self._wake.set()
 
     def _ready_frame(self) -> Frame | None:
         if self._frames:
@@ -345,7 +344,10 @@ class Links:
         return session
 
     async def sweep(self) -> None:
-        """Looks for messages that no hint told of."""
+        """Pings who was not told anything for long, and looks for messages that no hint told of."""
+        now = self.clock.monotonic()
+        for session in list(self._sessions):
+            session.beat(now)
         sessions = list(self._sessions)
         if not sessions:
             return

@@ -82,7 +82,7 @@ async def _write(socket: WebSocket, session: LinkSession) -> None:
         while True:
             frame = await session.next_frame()
             await socket.send_text(frame.text())
-    except (WebSocketDisconnect, ConnectionLost, OSError):
+    except (WebSocketDisconnect, LoopError, OSError):
         return
 
 
