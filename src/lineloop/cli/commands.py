@@ -101,7 +101,7 @@ def _root(
         raise typer.Exit
 
 
-@app.command()
+@app.command("up")
 def up(
     data_dir: DataDir = None,
     server_port: Port = None,
@@ -126,7 +126,7 @@ def up(
     finish(work)
 
 
-@app.command()
+@app.command("serve")
 def serve(
     data_dir: DataDir = None,
     database: Annotated[
@@ -148,7 +148,7 @@ def serve(
     finish(work)
 
 
-@app.command()
+@app.command("device")
 def device(
     server: Server = None,
     token: Token = None,
@@ -187,7 +187,7 @@ def run_operator(
     run_async(work)
 
 
-@app.command()
+@app.command("chat")
 def chat(
     text: Annotated[str | None, typer.Argument(help="Say this, wait for the answer and exit.")] = None,
     conversation: Annotated[str | None, typer.Option(help="Go on in this conversation.")] = None,
@@ -261,7 +261,7 @@ def token_revoke(
     run_async(work)
 
 
-@app.command()
+@app.command("audit")
 def audit(
     call: Annotated[str | None, typer.Option(help="The story of one call id.")] = None,
     app_scope: Annotated[str | None, typer.Option("--app", help="Rows of one app.")] = None,
@@ -281,7 +281,7 @@ def audit(
     finish(work)
 
 
-@app.command()
+@app.command("doctor")
 def doctor(
     data_dir: DataDir = None,
     fault_sites: Annotated[bool, typer.Option("--fault-sites", help="Where faults can be injected.")] = False,
@@ -346,4 +346,8 @@ def _app_command(verb: str, data_dir: Path | None, as_json: bool, **arguments: A
 
 def main() -> None:
     """Parses sys.argv and ends the process."""
+    # Typer builds a validator for every option of every command; the one that was asked for is enough.
+    asked = [command for command in app.registered_commands if [command.name] == sys.argv[1:2]]
+    if asked:
+        app.registered_commands, app.registered_groups = asked, []
     app()
