@@ -197,7 +197,7 @@ class Runtime:
         self._effects: dict[type[Any], Callable[[Any], object]] = {
             f.CursorMoved: lambda e: self._sender.note_position(e.conversation_id, e.position),
             f.SendSoon: lambda e: self._sender.add(
-                Entry(e.outbox_id, e.conversation_id, e.message), urgent=e.urgent
+                Entry(e.conversation_id, e.key, e.message), urgent=e.urgent
             ),
             f.Dispatch: self._app_sessions.dispatch,
             f.ArmDeadline: lambda e: self._deadlines.arm(e.kind, e.id, e.at, e.span_ms),

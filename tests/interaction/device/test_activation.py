@@ -50,8 +50,11 @@ async def test_calls_that_arrive_while_starting_run_in_arrival_order(tmp_path: P
         story = ["starting", "activation_ready", "result:ok"]
         for number in range(3):
             assert await world.stages(f"add-{number}", "result:ok") == story
-        sql = "SELECT call_id FROM receipts JOIN calls ON id = call_ref WHERE stage = 'activation_ready'"
-        assert await world.rows(f"{sql} ORDER BY receipts.rowid") == [(f"add-{n}",) for n in range(3)]
+        sql = (
+            "SELECT call_id FROM receipts JOIN calls ON id = call_ref"
+            " JOIN outbox ON key = call_ref || '/' || receipts.sequence WHERE stage = 'activation_ready'"
+        )
+        assert await world.rows(f"{sql} ORDER BY position") == [(f"add-{n}",) for n in range(3)]
         assert script.ran == {"add-0": 1, "add-1": 1, "add-2": 1}
 
 

@@ -71,7 +71,7 @@ def code_of(plan: Plan) -> str:
 
 @pytest.mark.requirement("D13", "D14")
 def test_replay_comes_before_every_look_at_the_inventory() -> None:
-    known = Known(a_call(call_id="c1", state="dispatched"), "out_1", {"key": "call_0/1"})
+    known = Known(a_call(call_id="c1", state="dispatched"), {"key": "call_0/1"})
     plan = decided(known=known, app=None, invoke=an_invoke(inventory_revision="inv_old"))
     assert [type(effect) for effect in plan.effects] == [SendSoon]
     assert [type(fact) for fact in plan.facts] == [Audited]

@@ -103,7 +103,7 @@ class Room:
         plan = Plan(moment, self.foundation.ids, source, self.limits)
         answer = decide(tx, plan)
         if plan.facts:
-            write_facts(tx, self.runtime_id, plan.facts, plan.now, self.foundation.ids)
+            write_facts(tx, self.runtime_id, plan.facts, plan.now)
         reached = (*sites, *_sites_of(plan))
         for site in reached:
             self.foundation.faults.reach(f"{site}.before_commit")
@@ -128,7 +128,7 @@ class Room:
 
         def job(tx: Tx) -> None:
             now = self.foundation.clock.now_ms()
-            outbox.settle(tx, pending.settled, now)
+            outbox.settle(tx, self.runtime_id, pending.settled, now)
             for conversation_id, position in pending.cursors.items():
                 outbox.move_cursor(tx, self.runtime_id, conversation_id, position, now)
 

@@ -51,7 +51,6 @@ class Known:
     """An earlier call with the same id, and the message that carries its latest answer."""
 
     call: Call
-    outbox_id: str | None
     message: dict[str, Any] | None
 
 
@@ -89,8 +88,8 @@ def _replay(plan: Plan, known: Known, invoke: Invoke) -> None:
         refuse(plan, invoke, Failure(ErrorCode.CALL_CONFLICT))
         return
     plan.audit_call(known.call, "call_repeated")
-    if known.outbox_id is not None and known.message is not None:
-        plan.effects.append(SendSoon(known.outbox_id, invoke.conversation_id, known.message, True))
+    if known.message is not None:
+        plan.effects.append(SendSoon(invoke.conversation_id, known.message["key"], known.message, True))
 
 
 def _refusal(state: InvokeState, invoke: Invoke, schemas: Schemas) -> Failure | None:

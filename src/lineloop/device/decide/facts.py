@@ -35,14 +35,12 @@ class ReceiptIssued:
     number: int
     reason: str | None
     facts: dict[str, Any] | None
-    outbox_id: str
 
 
 @record
 class MessageQueued:
-    """An outbox entry. `message` is the speak item of the link: key, target, reply_to_id, content."""
+    """An outbox entry, known by its key. `message` is the speak item of the link: key, target, content."""
 
-    outbox_id: str
     conversation_id: str
     key: str
     message: dict[str, Any]
@@ -238,8 +236,8 @@ class CursorMoved:
 class SendSoon:
     """An outbox entry for the sender. `urgent` = do not wait for company."""
 
-    outbox_id: str
     conversation_id: str
+    key: str
     message: dict[str, Any]
     urgent: bool
 

@@ -106,8 +106,8 @@ class Plan:
         envelope = tool_receipt(
             self._head(told), Stage(stage), call_id=call.call_id, sequence=told.sequence, facts=said
         )
-        outbox_id = self._answer(told, envelope, urgent)
-        self.facts.append(ReceiptIssued(call.ref, told.sequence, stage, number, reason, facts, outbox_id))
+        self._answer(told, envelope, urgent)
+        self.facts.append(ReceiptIssued(call.ref, told.sequence, stage, number, reason, facts))
         self.facts.append(CallChanged(told))
         return told
 
@@ -149,20 +149,18 @@ class Plan:
     def _head(self, call: Call) -> FromDevice:
         return head_of(self.moment, _address(call), self.ids.make("env"))
 
-    def _answer(self, call: Call, envelope: dict[str, Any], urgent: bool) -> str:
+    def _answer(self, call: Call, envelope: dict[str, Any], urgent: bool) -> None:
         if call.trace is not None:
             envelope["trace"] = json.loads(call.trace)
         message = compose_message(_address(call), answer_key(call.ref, call.sequence), envelope)
-        return self.speak(call.conversation_id, message, urgent=urgent)
+        self.speak(call.conversation_id, message, urgent=urgent)
 
     # ── messages and audit ──────────────────────────────────────────────────────────────────────────────────
 
-    def speak(self, conversation_id: str, message: dict[str, Any], *, urgent: bool = True) -> str:
-        """Queues a message; answers the outbox id."""
-        outbox_id = self.ids.make("out")
-        self.facts.append(MessageQueued(outbox_id, conversation_id, message["key"], message))
-        self.effects.append(SendSoon(outbox_id, conversation_id, message, urgent))
-        return outbox_id
+    def speak(self, conversation_id: str, message: dict[str, Any], *, urgent: bool = True) -> None:
+        """Queues a message."""
+        self.facts.append(MessageQueued(conversation_id, message["key"], message))
+        self.effects.append(SendSoon(conversation_id, message["key"], message, urgent))
 
     def audit(self, event: str, **about: Any) -> None:
         self.facts.append(Audited(self.source, event, **about))

@@ -1,10 +1,14 @@
 """Tables of calls, activations, operations, focus, outbox and audit. Imported by the first migration.
 
 Portable SQL (SQLite and PostgreSQL). Every row carries runtime_id. Times are UTC milliseconds, JSON is text.
-`arrival` and `position` are counters taken by the one writer; they, not clocks or ids, say what came first.
+`arrival`, `position` and `number` are the row numbers that the one writer gives; they, not clocks or ids, say
+what came first. Every index of calls, outbox, receipts and audit is a page more in every commit of a call.
 """
 
 from __future__ import annotations
+
+# Small rows under a key of several parts: on SQLite the key's tree then holds the row itself.
+CLUSTERED = ("cursors", "envelopes_seen", "receipts", "focus", "inventories", "ui_actions")
 
 CORE_DDL: tuple[str, ...] = (
     # `generation` names the state of registry and policy; a new one is made by every change of either.
@@ -98,9 +102,9 @@ CORE_DDL: tuple[str, ...] = (
     """,
     """
     CREATE TABLE calls (
-      id TEXT NOT NULL PRIMARY KEY,
+      arrival INTEGER PRIMARY KEY,
+      id TEXT NOT NULL UNIQUE,
       runtime_id TEXT NOT NULL,
-      arrival BIGINT NOT NULL,
       agent TEXT NOT NULL,
       conversation_id TEXT NOT NULL,
       call_id TEXT NOT NULL,
@@ -129,18 +133,14 @@ CORE_DDL: tuple[str, ...] = (
       accepted_at BIGINT NOT NULL,
       dispatched_at BIGINT,
       ended_at BIGINT,
-      UNIQUE (runtime_id, agent, conversation_id, call_id),
-      UNIQUE (runtime_id, arrival)
+      UNIQUE (runtime_id, agent, conversation_id, call_id)
     )
     """,
     """
-    CREATE INDEX calls_live ON calls (runtime_id, app_session_id, call_model, arrival)
+    CREATE INDEX calls_live ON calls (runtime_id, app_session_id, call_model)
       WHERE state NOT IN ('succeeded', 'failed', 'cancelled')
     """,
-    """
-    CREATE INDEX calls_live_app ON calls (runtime_id, app_scope, arrival)
-      WHERE state NOT IN ('succeeded', 'failed', 'cancelled')
-    """,
+    # Each stage once per call; `sequence` numbers a call's answers, and the call itself counts them.
     """
     CREATE TABLE receipts (
       call_ref TEXT NOT NULL,
@@ -151,10 +151,8 @@ CORE_DDL: tuple[str, ...] = (
       number BIGINT NOT NULL,
       reason TEXT,
       facts TEXT,
-      outbox_id TEXT NOT NULL,
       created_at BIGINT NOT NULL,
-      PRIMARY KEY (call_ref, sequence),
-      UNIQUE (call_ref, stage, number)
+      PRIMARY KEY (call_ref, stage, number)
     )
     """,
     # `state` is 'active' or one of the outcomes that the tool declares; it is written once.
@@ -205,9 +203,8 @@ CORE_DDL: tuple[str, ...] = (
     "CREATE INDEX consents_open ON consents (runtime_id, requested_at) WHERE state = 'requested'",
     """
     CREATE TABLE outbox (
-      id TEXT NOT NULL PRIMARY KEY,
+      position INTEGER PRIMARY KEY,
       runtime_id TEXT NOT NULL,
-      position BIGINT NOT NULL,
       conversation_id TEXT NOT NULL,
       key TEXT NOT NULL,
       message TEXT NOT NULL,
@@ -215,11 +212,10 @@ CORE_DDL: tuple[str, ...] = (
       refusal TEXT,
       created_at BIGINT NOT NULL,
       sent_at BIGINT,
-      UNIQUE (runtime_id, position),
       UNIQUE (runtime_id, conversation_id, key)
     )
     """,
-    "CREATE INDEX outbox_pending ON outbox (runtime_id, position) WHERE state = 'pending'",
+    "CREATE INDEX outbox_pending ON outbox (runtime_id) WHERE state = 'pending'",
     # Written once when an operation ends; never changed.
     """
     CREATE TABLE records (
@@ -271,7 +267,7 @@ CORE_DDL: tuple[str, ...] = (
     # `source` keeps the three entries apart; 'runtime' is what the Runtime did by itself (time, restart).
     """
     CREATE TABLE audit (
-      id TEXT NOT NULL PRIMARY KEY,
+      number INTEGER PRIMARY KEY,
       runtime_id TEXT NOT NULL,
       at BIGINT NOT NULL,
       source TEXT NOT NULL CHECK (source IN ('agent_tool', 'ui_action', 'host_intent', 'runtime')),
@@ -286,8 +282,7 @@ CORE_DDL: tuple[str, ...] = (
       detail TEXT
     )
     """,
-    "CREATE INDEX audit_call ON audit (runtime_id, call_id, id)",
-    "CREATE INDEX audit_scope ON audit (runtime_id, app_scope, conversation_id, id)",
+    "CREATE INDEX audit_call ON audit (runtime_id, call_id)",
     """
     CREATE TABLE ui_actions (
       runtime_id TEXT NOT NULL,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from lineloop.device.migrations.apps_ddl import APPS_DDL
-from lineloop.device.migrations.core_ddl import CORE_DDL
+from lineloop.device.migrations.first_ddl import first_statements
 
 
 def fresh_statements() -> list[str]:
     """Creates every table and index of HEAD."""
-    return [*CORE_DDL, *APPS_DDL]
+    return first_statements(sqlite=True)

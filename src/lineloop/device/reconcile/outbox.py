@@ -58,7 +58,7 @@ class OutboxSender:
         self._lazy_seconds = lazy_seconds
         self._speaker: Speaker | None = None
         self._lanes: dict[str, Lane] = {}
-        self._known: set[str] = set()
+        self._known: set[tuple[str, str]] = set()
         self._positions: dict[str, int] = {}
         self._flush_soon = False
         self._holding = False
@@ -75,10 +75,10 @@ class OutboxSender:
         self._speaker = speaker
 
     def add(self, entry: Entry, *, urgent: bool) -> None:
-        """Queues an entry once; a second one with the same id while it waits is the same entry."""
-        if entry.outbox_id in self._known:
+        """Queues an entry once; a second one with the same key while it waits is the same entry."""
+        if (entry.conversation_id, entry.key) in self._known:
             return
-        self._known.add(entry.outbox_id)
+        self._known.add((entry.conversation_id, entry.key))
         lane = self._lanes.setdefault(entry.conversation_id, Lane())
         lane.entries.append(entry)
         if urgent or self._hold_seconds <= 0:
@@ -210,7 +210,7 @@ class OutboxSender:
             if isinstance(result, LoopError) and result.retryable:
                 again.append(entry)
             elif isinstance(result, LoopError):
-                _log.error("outbox_entry_refused", outbox_id=entry.outbox_id, code=str(result.code))
+                _log.error("outbox_entry_refused", key=entry.key, code=str(result.code))
                 self._settle(entry, str(result.code))
             elif isinstance(result, BaseException):
                 raise result
@@ -219,8 +219,8 @@ class OutboxSender:
         return tuple(again)
 
     def _settle(self, entry: Entry, refusal: str | None) -> None:
-        self._known.discard(entry.outbox_id)
-        self._room.pending.settled.append(Settled(entry.outbox_id, refusal))
+        self._known.discard((entry.conversation_id, entry.key))
+        self._room.pending.settled.append(Settled(entry.conversation_id, entry.key, refusal))
         self._be_lazy()
 
 

@@ -27,12 +27,11 @@ _BY_CALL_ID = f"""
 """
 _BY_REF = f"SELECT {_COLUMNS} FROM calls WHERE id = :ref"
 _INSERT = """
-  INSERT INTO calls (id, runtime_id, arrival, agent, conversation_id, call_id, app_scope, method,
+  INSERT INTO calls (id, runtime_id, agent, conversation_id, call_id, app_scope, method,
     contract_version, params, digest, inventory_revision, message_id, envelope_id, trace, state, call_model,
     app_session_id, activation_id, operation_id, sequence, progress, deadline_at, timeout_ms, outcome,
     error_code, accepted_at, dispatched_at, ended_at)
-  VALUES (?, ?, (SELECT COALESCE(MAX(arrival), 0) + 1 FROM calls WHERE runtime_id = ?), ?, ?, ?, ?, ?, ?, ?,
-    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _UPDATE = """
   UPDATE calls SET state = ?, app_session_id = ?, activation_id = ?, operation_id = ?, sequence = ?,
@@ -40,8 +39,8 @@ _UPDATE = """
   WHERE id = ?
 """
 _INSERT_RECEIPT = """
-  INSERT INTO receipts (call_ref, sequence, stage, number, reason, facts, outbox_id, created_at)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+  INSERT INTO receipts (call_ref, sequence, stage, number, reason, facts, created_at)
+  VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 # What a session may move on now: everything that is not a command, and the first command.
 _QUEUE = f"""
@@ -137,7 +136,7 @@ def insert(tx: Tx, runtime_id: str, call: Call) -> None:
     tx.run(
         _INSERT,
         (
-            call.ref, runtime_id, runtime_id, call.agent, call.conversation_id, call.call_id, *call.key,
+            call.ref, runtime_id, call.agent, call.conversation_id, call.call_id, *call.key,
             call.params, call.digest, call.inventory_revision, call.message_id, call.envelope_id, call.trace,
             call.state, call.call_model, call.app_session_id, call.activation_id, call.operation_id,
             call.sequence, call.progress, call.deadline_at, call.timeout_ms, call.outcome, call.error_code,
@@ -162,8 +161,7 @@ def insert_receipt(tx: Tx, receipt: ReceiptIssued, now: int) -> None:
     tx.run(
         _INSERT_RECEIPT,
         (
-            receipt.call_ref, receipt.sequence, receipt.stage, receipt.number, receipt.reason, facts,
-            receipt.outbox_id, now,
+            receipt.call_ref, receipt.sequence, receipt.stage, receipt.number, receipt.reason, facts, now,
         ),
     )  # fmt: skip
 

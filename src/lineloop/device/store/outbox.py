@@ -10,20 +10,22 @@ from lineloop.kit.database import Tx
 from lineloop.kit.records import record
 
 _INSERT = """
-  INSERT INTO outbox (id, runtime_id, position, conversation_id, key, message, state, created_at)
-  VALUES (?, ?, (SELECT COALESCE(MAX(position), 0) + 1 FROM outbox WHERE runtime_id = ?), ?, ?, ?,
-    'pending', ?)
+  INSERT INTO outbox (runtime_id, conversation_id, key, message, state, created_at)
+  VALUES (?, ?, ?, ?, 'pending', ?)
 """
 _BY_KEY = """
-  SELECT id, conversation_id, message FROM outbox
+  SELECT conversation_id, key, message FROM outbox
   WHERE runtime_id = :runtime_id AND conversation_id = :conversation_id AND key = :key
 """
 _PENDING = """
-  SELECT id, conversation_id, message FROM outbox
+  SELECT conversation_id, key, message FROM outbox
   WHERE runtime_id = :runtime_id AND state = 'pending' ORDER BY position
 """
 _COUNT_PENDING = "SELECT COUNT(*) FROM outbox WHERE runtime_id = :runtime_id AND state = 'pending'"
-_SENT = "UPDATE outbox SET state = 'sent', sent_at = ?, refusal = ? WHERE id = ? AND state = 'pending'"
+_SENT = """
+  UPDATE outbox SET state = 'sent', sent_at = ?, refusal = ?
+  WHERE runtime_id = ? AND conversation_id = ? AND key = ? AND state = 'pending'
+"""
 _CURSOR = """
   SELECT position FROM cursors WHERE runtime_id = :runtime_id AND conversation_id = :conversation_id
 """
@@ -42,10 +44,10 @@ _SEE = """
 
 @record
 class Entry:
-    """An outbox row: what is spoken, in which conversation."""
+    """An outbox row: what is spoken, in which conversation, under which key."""
 
-    outbox_id: str
     conversation_id: str
+    key: str
     message: dict[str, Any]
 
 
@@ -53,19 +55,13 @@ class Entry:
 class Settled:
     """The server's word about an entry: acknowledged, or refused for good with a code."""
 
-    outbox_id: str
+    conversation_id: str
+    key: str
     refusal: str | None = None
 
 
-def insert(
-    tx: Tx,
-    runtime_id: str,
-    entry: Entry,
-    key: str,
-    now: int,
-) -> None:
-    message = json.dumps(entry.message)
-    tx.run(_INSERT, (entry.outbox_id, runtime_id, runtime_id, entry.conversation_id, key, message, now))
+def insert(tx: Tx, runtime_id: str, entry: Entry, now: int) -> None:
+    tx.run(_INSERT, (runtime_id, entry.conversation_id, entry.key, json.dumps(entry.message), now))
 
 
 def by_key(tx: Tx, runtime_id: str, conversation_id: str, key: str) -> Entry | None:
@@ -84,9 +80,9 @@ def count_pending(tx: Tx, runtime_id: str) -> int:
     return row[0] if row is not None else 0
 
 
-def settle(tx: Tx, settled: Iterable[Settled], now: int) -> None:
+def settle(tx: Tx, runtime_id: str, settled: Iterable[Settled], now: int) -> None:
     for one in settled:
-        tx.run(_SENT, (now, one.refusal, one.outbox_id))
+        tx.run(_SENT, (now, one.refusal, runtime_id, one.conversation_id, one.key))
 
 
 def cursor(tx: Tx, runtime_id: str, conversation_id: str) -> int:

@@ -11,9 +11,9 @@ from lineloop.kit.database import Tx
 from lineloop.kit.records import record
 
 _AUDIT = """
-  INSERT INTO audit (id, runtime_id, at, source, event, actor, conversation_id, app_scope, call_id, call_ref,
+  INSERT INTO audit (runtime_id, at, source, event, actor, conversation_id, app_scope, call_id, call_ref,
     inventory_revision, code, detail)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _AUDIT_COLUMNS = (
     "at, source, event, actor, conversation_id, app_scope, call_id, call_ref, inventory_revision, code,"
@@ -75,12 +75,12 @@ _RECENT = """
 """
 
 
-def insert_audit(tx: Tx, runtime_id: str, audit_id: str, line: Audited, now: int) -> None:
+def insert_audit(tx: Tx, runtime_id: str, line: Audited, now: int) -> None:
     detail = json.dumps(line.detail) if line.detail is not None else None
     tx.run(
         _AUDIT,
         (
-            audit_id, runtime_id, now, line.source, line.event, line.actor, line.conversation_id,
+            runtime_id, now, line.source, line.event, line.actor, line.conversation_id,
             line.app_scope, line.call_id, line.call_ref, line.inventory_revision, line.code, detail,
         ),
     )  # fmt: skip
@@ -99,10 +99,9 @@ def audit_lines(
     wanted = {"call_id": call_id, "app_scope": app_scope, "conversation_id": conversation_id}
     given = {name: value for name, value in wanted.items() if value is not None}
     where = "".join(f" AND {name} = :{name}" for name in given)
-    rows = tx.all(
-        f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE runtime_id = :runtime_id{where} ORDER BY id LIMIT :limit",
-        {"runtime_id": runtime_id, "limit": limit, **given},
-    )
+    sql = f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE runtime_id = :runtime_id{where}"
+    about = {"runtime_id": runtime_id, "limit": limit, **given}
+    rows = tx.all(f"{sql} ORDER BY number LIMIT :limit", about)
     lines = [dict(zip(row.keys(), tuple(row), strict=True)) for row in rows]
     for line in lines:
         line["detail"] = json.loads(line["detail"]) if line["detail"] is not None else None

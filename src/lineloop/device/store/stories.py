@@ -89,7 +89,9 @@ def _story(tx: Tx, ref: str) -> dict[str, Any]:
     return story
 
 
-def read_stories_of_file(path: Path, runtime_id: str | None = None, **wanted: str | None) -> list[dict[str, Any]]:
+def read_stories_of_file(
+    path: Path, runtime_id: str | None = None, **wanted: str | None
+) -> list[dict[str, Any]]:
     """As read_stories, from a device's database file, also while no Runtime runs.
 
     Without `runtime_id` the file's only device is meant. Raises sqlite3.Error, FileNotFoundError.

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from lineloop.device.decide import facts as f
-from lineloop.device.decide.state import Call, IdSource
+from lineloop.device.decide.state import Call
 from lineloop.device.store import calls, outbox, records, sessions
 from lineloop.kit.database import Tx
 
 
-def write_facts(tx: Tx, runtime_id: str, facts: list[f.Fact], now: int, ids: IdSource) -> None:
+def write_facts(tx: Tx, runtime_id: str, facts: list[f.Fact], now: int) -> None:
     """Writes every fact. Raises sqlite3.IntegrityError when a fact contradicts what is stored."""
     latest: dict[str, Call] = {}
     new: set[str] = set()
@@ -30,9 +30,6 @@ def write_facts(tx: Tx, runtime_id: str, facts: list[f.Fact], now: int, ids: IdS
         else:
             calls.update(tx, call)
     for fact in facts:
-        if isinstance(fact, f.Audited):
-            records.insert_audit(tx, runtime_id, ids.make("aud"), fact, now)
-            continue
         writer = _WRITERS.get(type(fact))
         if writer is not None:
             writer(tx, runtime_id, fact, now)
@@ -41,13 +38,10 @@ def write_facts(tx: Tx, runtime_id: str, facts: list[f.Fact], now: int, ids: IdS
 _Writer = Callable[[Tx, str, Any, int], None]
 
 _WRITERS: dict[type[Any], _Writer] = {
+    f.Audited: records.insert_audit,
     f.ReceiptIssued: lambda tx, _, fact, now: calls.insert_receipt(tx, fact, now),
     f.MessageQueued: lambda tx, runtime_id, fact, now: outbox.insert(
-        tx,
-        runtime_id,
-        outbox.Entry(fact.outbox_id, fact.conversation_id, fact.message),
-        fact.key,
-        now,
+        tx, runtime_id, outbox.Entry(fact.conversation_id, fact.key, fact.message), now
     ),
     f.SubSessionOpened: lambda tx, runtime_id, fact, now: sessions.insert_sub_session(
         tx, runtime_id, fact.app_session_id, fact.conversation_id, fact.app_scope, now

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from alembic import op
 
-from lineloop.device.migrations.apps_ddl import APPS_DDL
-from lineloop.device.migrations.core_ddl import CORE_DDL
+from lineloop.device.migrations.first_ddl import first_statements
 
 revision = "0001"
 down_revision = None
@@ -14,7 +13,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    for statement in (*CORE_DDL, *APPS_DDL):
+    for statement in first_statements(sqlite=op.get_bind().dialect.name == "sqlite"):
         op.execute(statement)
 
 
