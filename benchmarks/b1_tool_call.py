@@ -12,11 +12,12 @@ import asyncio
 import statistics
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 from mcp.client import Client
 
 from benchmarks.measure import Figures, Goal, Report, in_turn, latencies_ms, per_second, percentile, row
@@ -32,7 +33,7 @@ from lineloop.protocol.tools import ToolKey
 PROBE = Path(__file__).parent.parent / "tests/fixtures/apps/probe"
 TOOL = ToolKey("probe", "probe.echo", "1")
 AGENT = Actor("operator", "bench")
-CALLS, WORKERS, EACH = 200, 16, 25
+CALLS, WARM, WORKERS, EACH = 200, 10, 16, 25
 ANSWER_SECONDS = 30.0
 
 
@@ -98,8 +99,37 @@ class Caller:
             raise RuntimeError(f"the call failed: {answer['payload']}")
 
 
+class Shares:
+    """Where the time of a call goes: processor time per call of each process, in milliseconds."""
+
+    def __init__(self, pids: dict[str, int]) -> None:
+        self._processes = {
+            "agent": psutil.Process(),
+            **{name: psutil.Process(pid) for name, pid in pids.items()},
+        }
+        for child in self._processes["device"].children(recursive=True):
+            self._processes["container"] = child
+        self.rounds: list[dict[str, float]] = []
+
+    def _now(self) -> dict[str, float]:
+        return {name: sum(process.cpu_times()[:2]) for name, process in self._processes.items()}
+
+    async def measured(self, work: Awaitable[Figures]) -> Figures:
+        before = self._now()
+        figures = await work
+        after = self._now()
+        calls = CALLS + WARM + WORKERS * EACH
+        self.rounds.append({name: (after[name] - before[name]) * 1000 / calls for name in after})
+        return figures
+
+    def sentence(self) -> str:
+        medians = {name: statistics.median(one[name] for one in self.rounds) for name in self.rounds[0]}
+        parts = ", ".join(f"{name} {value:.2f} ms" for name, value in medians.items())
+        return f"Where the time goes: processor time per call: {parts}; the rest of the latency is waiting (disk, wake-ups)."
+
+
 async def figures(one: Any, all_of_them: list[Any]) -> Figures:
-    times = await latencies_ms(one, CALLS)
+    times = await latencies_ms(one, CALLS, WARM)
     return {
         "p50": statistics.median(times),
         "p99": percentile(times, 0.99),
@@ -108,7 +138,7 @@ async def figures(one: Any, all_of_them: list[Any]) -> Figures:
 
 
 @asynccontextmanager
-async def our_side(folder: Path) -> AsyncGenerator[Caller]:
+async def our_side(folder: Path) -> AsyncGenerator[tuple[Caller, Shares]]:
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(lineloop(folder, "serve", "serve", "--port", "0"))
         url, admin_token = server["server_url"], server["admin_token"]
@@ -116,7 +146,7 @@ async def our_side(folder: Path) -> AsyncGenerator[Caller]:
         device = Actor("runtime", "bench-device")
         made = await admin.request("POST", "/v1/tokens", json={"actor": device.to_wire()})
         joined = ["device", "--server", url, "--token", made["token"]]
-        await stack.enter_async_context(lineloop(folder, "device", *joined))
+        runtime = await stack.enter_async_context(lineloop(folder, "device", *joined))
         install = ["app", "install", str(PROBE), "--yes", "--data-dir", str(folder / "device-data")]
         done = subprocess.run(
             [sys.executable, "-m", "lineloop.cli", *install],
@@ -132,7 +162,8 @@ async def our_side(folder: Path) -> AsyncGenerator[Caller]:
         await admin.conversation(conversation.id).speak("hello", key="hello", target=AGENT)
         caller = Caller(loop, conversation.id, device)
         await caller.ready()
-        yield caller
+        await caller.call(0)  # starts the container
+        yield caller, Shares({"server": server["pid"], "device": runtime["pid"]})
 
 
 async def measure(folder: Path) -> Report:
@@ -147,7 +178,7 @@ async def measure(folder: Path) -> Report:
     try:
         await listening(port, peer, log)
         async with AsyncExitStack() as stack:
-            caller = await stack.enter_async_context(our_side(folder))
+            caller, shares = await stack.enter_async_context(our_side(folder))
             url = f"http://127.0.0.1:{port}/mcp"
             clients = [await stack.enter_async_context(Client(url)) for _ in range(WORKERS)]
 
@@ -158,7 +189,7 @@ async def measure(folder: Path) -> Report:
                 return call
 
             async def ours() -> Figures:
-                return await figures(caller.call, [caller.call] * WORKERS)
+                return await shares.measured(figures(caller.call, [caller.call] * WORKERS))
 
             async def theirs() -> Figures:
                 return await figures(through(clients[0]), [through(client) for client in clients])
@@ -172,6 +203,7 @@ async def measure(folder: Path) -> Report:
         row(f"calls per second, {WORKERS} at once", "/s", "rate", mine, other, Goal(">=", 2.0)),
     ]
     report.notes = [
+        shares.sentence(),
         "Ours commits four times per call with synchronous FULL: the invoke; accepted and cursor; result and "
         "outbox; receipts and result as messages. Theirs stores nothing.",
         f"Processes: agent, server, device (with its container process). {len(mine)} rounds of {CALLS} "

@@ -252,8 +252,8 @@ def _connect_writer(path: Path) -> sqlite3.Connection:
     if mode != "wal":
         connection.close()
         raise DatabaseUnavailable(f"{path} cannot use a write-ahead log (journal mode {mode})")
-    # fullfsync: on macOS an ordinary fsync does not reach the disk. temp_store: the journal of a savepoint lives as
-    # long as its job, and would else be a file that is made and deleted for it.
+    # fullfsync: on macOS an ordinary fsync does not reach the disk. temp_store: the journal of a savepoint
+    # lives as long as its job, and would else be a file that is made and deleted for it.
     pragmas = (
         "synchronous=FULL",
         "fullfsync=ON",
