@@ -9,9 +9,13 @@ from collections.abc import Generator
 from types import FrameType
 
 import pytest
+from hypothesis import settings
 
 HANG_SECONDS = 90
 SLOW_HANG_SECONDS = 400
+
+# `make check` looks at fewer random cases; `make test` and a plain run look at all of them.
+settings.register_profile("quick", max_examples=25)
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ class ServerWorld:
     clock: FakeClock
     faults: Faults
     server: Server
-    http: httpx.AsyncClient
+    http: httpx.AsyncClient = field(init=False)
     _clients: list[httpx.AsyncClient] = field(default_factory=list[httpx.AsyncClient])
     _transports: list[AsgiTransport] = field(default_factory=list[AsgiTransport])
 
@@ -123,8 +123,7 @@ async def server_world(
     base = settings or ServerSettings(path / "server.db", admin_token="admin-token-of-the-test")  # noqa: S106
     chosen = replace(base, **changes)
     server = await _started(chosen, fake, plan)
-    world = ServerWorld(chosen, fake, plan, server, httpx.AsyncClient())
-    await world.http.aclose()
+    world = ServerWorld(chosen, fake, plan, server)
     world.http = world.client({"authorization": f"Bearer {server.admin_token}"})
     try:
         yield world

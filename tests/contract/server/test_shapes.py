@@ -48,6 +48,7 @@ def attempt(content: Any, patch: Any) -> Any:
         return error.code
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(st.lists(patches(), max_size=12))
 def test_a_patch_applies_to_the_shape_when_it_applies_to_the_content(sequence: list[dict[str, Any]]) -> None:

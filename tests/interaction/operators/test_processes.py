@@ -111,6 +111,7 @@ async def world(tmp_path: Path) -> AsyncGenerator[World, None]:
             await server.close()
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("L50")
 @pytest.mark.parametrize(
     "site",

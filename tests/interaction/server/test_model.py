@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -164,7 +165,7 @@ class Histories(RuleBasedStateMachine):
         ] == [(m.id, m.offset, m.revision, m.text) for m in self.model.messages]
 
 
-TestHistories = Histories.TestCase
+TestHistories = pytest.mark.slow(Histories.TestCase)
 TestHistories.settings = settings(
     max_examples=12,
     stateful_step_count=25,

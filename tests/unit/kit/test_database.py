@@ -400,6 +400,7 @@ async def test_a_lock_held_elsewhere_fails_the_jobs_and_stores_nothing(
     await database.close()
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("K11")
 async def test_checkpoints_go_on_under_readers_and_keep_the_log_small(database: Database, path: Path) -> None:
     insert = "INSERT INTO notes(owner, number, body) VALUES ('me', :number, zeroblob(3000))"
