@@ -125,7 +125,8 @@ class Shares:
     def sentence(self) -> str:
         medians = {name: statistics.median(one[name] for one in self.rounds) for name in self.rounds[0]}
         parts = ", ".join(f"{name} {value:.2f} ms" for name, value in medians.items())
-        return f"Where the time goes: processor time per call: {parts}; the rest of the latency is waiting (disk, wake-ups)."
+        head = "Where the time goes: processor time per call: "
+        return f"{head}{parts}; the rest of the latency is waiting (disk, wake-ups)."
 
 
 async def figures(one: Any, all_of_them: list[Any]) -> Figures:
