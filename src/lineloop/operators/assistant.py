@@ -37,6 +37,7 @@ TOOLS = ("inventory", "human")
 # A finished Run wakes the turn; this only backs that up.
 RECHECK_SECONDS = 5.0
 CAPACITY_RETRY_SECONDS = 1.0
+_ENDED_BY_AGENT = frozenset({"interrupted_by_agent", "cancelled_by_agent"})
 
 
 @dataclass(slots=True)
@@ -164,9 +165,13 @@ class Assistant:
         )
 
     async def _late_result(self, turn: Turn, late: LateResult, progress: _Progress) -> None:
-        """Tell how an operation ended that its Run left running; what a Run has told itself is not told
-        again.
+        """Tell how an operation ended that its Run left running.
+
+        What a Run has told itself is not told again: neither its own answer, nor that an agent ended the
+        operation, for that agent's own call tells so.
         """
+        if late.ok and (late.result or {}).get("reason") in _ENDED_BY_AGENT:
+            return
         story = await _story_of(turn, late)
         if story is None or story.told_by_run:
             return

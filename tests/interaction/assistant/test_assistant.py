@@ -71,14 +71,14 @@ async def test_words_about_a_running_timer_come_after_started(world: AssistantWo
 
 
 @pytest.mark.parametrize(
-    ("start", "stop", "ended"),
+    ("start", "stop", "told"),
     [
-        ("start a 1 minute focus called tea", "stop", 'Pomodoro "tea" was interrupted after 12 s.'),
-        ("现在开始 20 分钟的冥想，帮我计时", "停止", "Pomodoro 已经停下，一共 12 秒。"),
+        ("start a 1 minute focus called tea", "stop", "stopped after 12 s"),
+        ("现在开始 20 分钟的冥想，帮我计时", "停止", "共 12 秒"),
     ],
 )
 async def test_a_person_stops_a_running_timer_and_reads_how_it_ended_once(
-    world: AssistantWorld, start: str, stop: str, ended: str
+    world: AssistantWorld, start: str, stop: str, told: str
 ) -> None:
     await world.publish()
     said, invoke = await world.start_focus(start)
@@ -86,13 +86,24 @@ async def test_a_person_stops_a_running_timer_and_reads_how_it_ended_once(
     stopping = await world.say(stop)
     interrupt = await world.next_invoke()
     label = {"label": "tea"} if "tea" in start else {}
-    await world.result(invoke, 3, outcome="interrupted", elapsed_ms=12_000, **label)
+    why = {"reason": "interrupted_by_agent"}
+    await world.result(invoke, 3, outcome="interrupted", elapsed_ms=12_000, **why, **label)
     await world.result(interrupt, 1, outcome="interrupted", elapsed_ms=12_000)
-    answers = await world.answered(3)
-    assert [a.text for a in answers if a.key.endswith("/ended")] == [ended]
-    assert {a.key for a in answers} >= {f"{said.id}/answer", f"{stopping.id}/answer"}
+    answers = await world.answered(2)
+    assert [a.key for a in answers] == [f"{said.id}/answer", f"{stopping.id}/answer"]
+    assert told in answers[1].text
     await world.world.clock.advance(20)
-    assert len(await world.answers()) == 3
+    assert len(await world.answers()) == 2
+
+
+async def test_a_timer_that_ends_because_the_person_left_is_told_of(world: AssistantWorld) -> None:
+    await world.publish()
+    said, invoke = await world.start_focus("start a 1 minute focus called tea")
+    await world.answered(1)
+    await world.result(invoke, 3, outcome="interrupted", elapsed_ms=12_000, label="tea", reason="left")
+    answers = await world.answered(2)
+    assert answers[1].text.startswith('Pomodoro "tea" was interrupted after 12 s')
+    assert answers[1].reply_to_id == said.id
 
 
 async def test_a_completed_timer_is_told_although_nobody_asks(world: AssistantWorld) -> None:
