@@ -28,8 +28,8 @@ def read_stories(
 ) -> list[dict[str, Any]]:
     """Everything the audit knows that matches what is given, in the order of its first line.
 
-    A call: source, agent, conversation_id, call_id, tool, inventory_revision, state, receipts, result or error,
-    events. Any other line: source, event and what it is about. Times are RFC 3339.
+    A call: source, agent, conversation_id, call_id, tool, inventory_revision, state, receipts, result or
+    error, events. Any other line: source, event and what it is about. Times are RFC 3339.
     """
     lines = records.audit_lines(
         tx,
@@ -114,7 +114,7 @@ def read_stories_of_file(
 
 
 def read_surface(tx: Tx, instance_id: str) -> dict[str, Any] | None:
-    """What the surface of an instance shows: its state and the operation's times; None for no such instance."""
+    """What the surface of an instance shows: its state, the operation's times; None for no such instance."""
     instance = sessions.instance_by_id(tx, instance_id)
     if instance is None:
         return None

@@ -1,7 +1,7 @@
 """The tables of Runs: the run itself, its ledger (audit and journal in one), its waits (§6 of the protocol).
 
-Decides the shape only; the migration that includes it decides when. A run's lease lives on its own row, so that
-the fencing check, the phase and the write it guards are one statement away from each other.
+Decides the shape only; the migration that includes it decides when. A run's lease lives on its own row, so
+that the fencing check, the phase and the write it guards are one statement away from each other.
 """
 
 from __future__ import annotations
