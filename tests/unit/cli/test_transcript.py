@@ -87,7 +87,8 @@ def test_a_timer_is_said_to_run_only_after_started() -> None:
 def test_a_receipt_that_comes_twice_is_told_once_and_nothing_is_told_after_the_end() -> None:
     story = Story()
     story.start_focus()
-    assert story.envelope(DEVICE, "lineup.tool.accepted", {"stage": "accepted"})
+    assert story.envelope(DEVICE, "lineup.tool.accepted", {"stage": "starting"})
+    assert story.envelope(DEVICE, "lineup.tool.accepted", {"stage": "starting"}) == []
     assert story.envelope(DEVICE, "lineup.tool.accepted", {"stage": "accepted"}) == []
     assert story.envelope(DEVICE, "lineup.tool.error", {"code": "app_disabled", "message": ""}) == [
         "✗ pomodoro.start: app_disabled"

@@ -98,7 +98,7 @@ def _receipt(call: Call, payload: Mapping[str, Any], now_ms: int) -> str | None:
     reason = payload.get("reason")
     match stage:
         case "accepted":
-            return f"· {call.name} accepted"
+            return None  # the line of the call itself says as much
         case "starting":
             return f"· {call.name} is starting"
         case "activation_ready":
