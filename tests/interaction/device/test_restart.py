@@ -127,7 +127,6 @@ async def fill_queue(world: DeviceWorld, count: int) -> None:
                 f"call-{number}",
                 ToolKey("probe", "probe.echo", "1"),
                 first.params,
-                first.digest,
                 first.inventory_revision,
                 first.message_id,
                 first.envelope_id,

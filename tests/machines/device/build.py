@@ -57,7 +57,7 @@ def an_app(*tools: ToolDescriptor, **changes: Any) -> App:
 
 def a_call(**changes: Any) -> Call:
     call = Call(
-        "call_0", "operator/a", "cnv", "c0", KEY, '{"text":"x"}', "d", "inv", "msg_0", "env_0", "accepted",
+        "call_0", "operator/a", "cnv", "c0", KEY, '{"text":"x"}', "inv", "msg_0", "env_0", "accepted",
         "query", "ses_0", "act_0", None, 1, 0, NOW + 1000, 1000, None, None, NOW, None, None,
     )  # fmt: skip
     return replace(call, **changes)
@@ -82,9 +82,7 @@ def a_session(**changes: Any) -> Session:
 
 
 def an_invoke(**changes: Any) -> Invoke:
-    invoke = Invoke(
-        "operator/a", "cnv", "c1", KEY, {"text": "x"}, '{"text":"x"}', "d", "inv", "msg_1", "env_1"
-    )
+    invoke = Invoke("operator/a", "cnv", "c1", KEY, {"text": "x"}, '{"text":"x"}', "inv", "msg_1", "env_1")
     return replace(invoke, **changes)
 
 

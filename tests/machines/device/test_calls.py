@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.machines.device.build import (
+    KEY,
     NOW,
     a_call,
     a_plan,
@@ -75,8 +76,21 @@ def test_replay_comes_before_every_look_at_the_inventory() -> None:
     plan = decided(known=known, app=None, invoke=an_invoke(inventory_revision="inv_old"))
     assert [type(effect) for effect in plan.effects] == [SendSoon]
     assert [type(fact) for fact in plan.facts] == [Audited]
-    conflicting = decided(known=known, app=None, invoke=an_invoke(digest="other"))
+    conflicting = decided(
+        known=known, app=None, invoke=an_invoke(params={"text": "y"}, params_text='{"text":"y"}')
+    )
     assert code_of(conflicting) == "call_conflict"
+
+
+@pytest.mark.requirement("D13", "D14")
+def test_the_same_request_is_the_same_whatever_the_order_of_its_fields() -> None:
+    known = Known(a_call(call_id="c1", params='{"text":"x","n":1}'), {"key": "call_0/1"})
+    again = an_invoke(params={"n": 1.0, "text": "x"}, params_text='{"n":1.0,"text":"x"}')
+    assert [type(effect) for effect in decided(known=known, invoke=again).effects] == [SendSoon]
+    other = an_invoke(params={"n": True, "text": "x"}, params_text='{"n":true,"text":"x"}')
+    assert code_of(decided(known=known, invoke=other)) == "call_conflict"
+    moved = replace(again, key=KEY._replace(contract_version="2"))
+    assert code_of(decided(known=known, invoke=moved)) == "call_conflict"
 
 
 @pytest.mark.requirement("D11", "D12")

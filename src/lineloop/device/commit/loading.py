@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import Flag, auto
 
 from lineloop.device.commit.catalogue import Shelf
 from lineloop.device.commit.room import Room
@@ -12,6 +11,7 @@ from lineloop.device.decide.state import App, Call, Session
 from lineloop.device.store import calls, records, sessions
 from lineloop.device.store.snapshot import Snapshot, load_snapshot
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 
 QUEUE_CHUNK = 64
 """Waiting calls that one decision moves; whoever needs more comes again."""
@@ -20,19 +20,22 @@ CLOSING_CHUNK = 256
 """Live calls that one decision ends; the rest are found as stranded."""
 
 
-class Parts(Flag):
+@record
+class Parts:
     """What a decision needs of a session besides its instance, activation and operation.
 
-    RIVALS: waiting operations and the first waiting command. QUEUE: all that may move on. TURN: whether a
-    command runs. FOCUS: the conversation's stack.
+    rivals: waiting operations and the first waiting command. queue: all that may move on. turn: whether a
+    command runs. focus: the conversation's stack.
     """
 
-    NONE = 0
-    RIVALS = auto()
-    QUEUE = auto()
-    TURN = auto()
-    FOCUS = auto()
-    ALL = QUEUE | TURN | FOCUS
+    rivals: bool = False
+    queue: bool = False
+    turn: bool = False
+    focus: bool = False
+
+
+NO_PARTS = Parts()
+ALL_PARTS = Parts(queue=True, turn=True, focus=True)
 
 
 def load_shelf(tx: Tx, room: Room) -> Shelf:
@@ -41,7 +44,7 @@ def load_shelf(tx: Tx, room: Room) -> Shelf:
 
 
 def load_session(
-    tx: Tx, room: Room, conversation_id: str, app_scope: str, parts: Parts = Parts.ALL
+    tx: Tx, room: Room, conversation_id: str, app_scope: str, parts: Parts = ALL_PARTS
 ) -> Session:
     """What is live about an app in a conversation."""
     snapshot = load_snapshot(tx, room.runtime_id, conversation_id, app_scope)
@@ -58,11 +61,11 @@ def complete_session(
     queue: tuple[Call, ...] = ()
     running = False
     if app_session_id is not None:
-        if Parts.QUEUE in parts:
+        if parts.queue:
             queue = calls.queue_of_session(tx, runtime_id, app_session_id, QUEUE_CHUNK)
-        elif Parts.RIVALS in parts:
+        elif parts.rivals:
             queue = calls.rivals_of_new_call(tx, runtime_id, app_session_id, QUEUE_CHUNK)
-        running = Parts.TURN in parts and calls.has_running_command(tx, runtime_id, app_session_id)
+        running = parts.turn and calls.has_running_command(tx, runtime_id, app_session_id)
     operation = None
     if snapshot.operation_id is not None:
         operation = sessions.operation_by_id(tx, snapshot.operation_id)
@@ -74,7 +77,7 @@ def complete_session(
         activation=snapshot.activation,
         operation=operation,
         queue=queue,
-        focus=sessions.focus_stack(tx, runtime_id, conversation_id) if Parts.FOCUS in parts else (),
+        focus=sessions.focus_stack(tx, runtime_id, conversation_id) if parts.focus else (),
         running_command=running,
     )
 

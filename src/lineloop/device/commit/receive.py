@@ -7,6 +7,8 @@ step have been made outside; what is stored decides here.
 from __future__ import annotations
 
 from lineloop.device.commit.loading import (
+    ALL_PARTS,
+    NO_PARTS,
     Parts,
     complete_session,
     load_route,
@@ -80,14 +82,15 @@ def is_repeated(tx: Tx, room: Room, at: Arrival) -> bool:
 
 def take_invoke(tx: Tx, plan: Plan, room: Room, at: Arrival, invoke: Invoke) -> None:
     """Steps 3 to 11 for an invoke that is a well-formed envelope of its agent."""
-    snapshot = load_snapshot(tx, room.runtime_id, invoke.conversation_id, invoke.key.app_scope)
+    about = (tx, room.runtime_id, invoke.conversation_id, invoke.key.app_scope)
+    snapshot = load_snapshot(*about, agent=invoke.agent, call_id=invoke.call_id)
     if is_taken(tx, plan, room, at, snapshot.position):
         return
-    known = calls.by_call_id(tx, room.runtime_id, invoke.agent, invoke.conversation_id, invoke.call_id)
+    known = calls.by_ref(tx, snapshot.known_ref) if snapshot.known_ref is not None else None
     shelf = room.catalogue.at(snapshot.generation)
     app = shelf.apps.get(invoke.key.app_scope)
     tool = app.tool(invoke.key) if app is not None else None
-    parts = Parts.NONE if known is not None else parts_for(tool)
+    parts = NO_PARTS if known is not None else parts_for(tool)
     session = complete_session(tx, room, invoke.conversation_id, invoke.key.app_scope, snapshot, parts)
     entry = None
     if known is not None:
@@ -106,15 +109,12 @@ def take_invoke(tx: Tx, plan: Plan, room: Room, at: Arrival, invoke: Invoke) -> 
 def parts_for(tool: ToolDescriptor | None) -> Parts:
     """What a new call of a tool has to know of its session: a query for a handler next to nothing."""
     if tool is None:
-        return Parts.NONE
+        return NO_PARTS
     if tool.delivery is Delivery.RUNTIME:
-        return Parts.ALL
-    parts = Parts.NONE
-    if tool.call_model is CallModel.COMMAND:
-        parts |= Parts.RIVALS | Parts.TURN
-    if tool.activation_requirement is ActivationRequirement.FOREGROUND_REQUIRED:
-        parts |= Parts.FOCUS
-    return parts
+        return ALL_PARTS
+    command = tool.call_model is CallModel.COMMAND
+    foreground = tool.activation_requirement is ActivationRequirement.FOREGROUND_REQUIRED
+    return Parts(rivals=command, turn=command, focus=foreground)
 
 
 def take_cancel(tx: Tx, plan: Plan, room: Room, at: Arrival, app_scope: str, call_id: str) -> None:

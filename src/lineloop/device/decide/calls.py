@@ -19,6 +19,7 @@ from lineloop.device.decide.route import Route
 from lineloop.device.decide.routing import begin, go_on
 from lineloop.device.decide.schemas import Schemas
 from lineloop.device.decide.state import Activation, App, Call, Session, View
+from lineloop.kit import json
 from lineloop.kit.records import record
 from lineloop.protocol.envelopes import tool_error
 from lineloop.protocol.error_codes import ErrorCode
@@ -29,9 +30,7 @@ FORBIDDEN_PARAMS = frozenset({"instance_id", "operation_id", "app_session_id", "
 
 @record
 class Invoke:
-    """An agent's request, its envelope already checked. `digest` covers tool key and params, not the
-    revision.
-    """
+    """An agent's request, its envelope already checked. `params_text` is the JSON text of `params`."""
 
     agent: str
     conversation_id: str
@@ -39,7 +38,6 @@ class Invoke:
     key: ToolKey
     params: dict[str, Any]
     params_text: str
-    digest: str
     inventory_revision: str | None
     message_id: str
     envelope_id: str
@@ -84,12 +82,20 @@ def decide_invoke(
 
 def _replay(plan: Plan, known: Known, invoke: Invoke) -> None:
     """Step 3. Nothing is executed, nothing is added; the existing answer goes out again under its old key."""
-    if known.call.digest != invoke.digest:
+    if not _same_request(known.call, invoke):
         refuse(plan, invoke, Failure(ErrorCode.CALL_CONFLICT))
         return
     plan.audit_call(known.call, "call_repeated")
     if known.message is not None:
         plan.effects.append(SendSoon(invoke.conversation_id, known.message["key"], known.message, True))
+
+
+def _same_request(call: Call, invoke: Invoke) -> bool:
+    """Whether tool and params are equal, whatever the order of fields; the revision does not count."""
+    if call.key != invoke.key:
+        return False
+    same_text = call.params == invoke.params_text
+    return same_text or json.canonical(json.loads(call.params)) == json.canonical(invoke.params)
 
 
 def _refusal(state: InvokeState, invoke: Invoke, schemas: Schemas) -> Failure | None:
@@ -180,7 +186,6 @@ def _accept(plan: Plan, invoke: Invoke, tool: ToolDescriptor, session: Session) 
         call_id=invoke.call_id,
         key=invoke.key,
         params=invoke.params_text,
-        digest=invoke.digest,
         inventory_revision=invoke.inventory_revision or "",
         message_id=invoke.message_id,
         envelope_id=invoke.envelope_id,

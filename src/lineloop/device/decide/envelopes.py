@@ -7,6 +7,7 @@ instances, sub-sessions or operations.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from lineloop.kit.records import record
@@ -18,6 +19,10 @@ from lineloop.protocol.envelopes import FromDevice
 def wire_time(ms: int) -> str:
     """UTC milliseconds as RFC 3339, for example 2026-01-02T03:04:05.678Z."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+# An agent is named in every answer to it, and there are few of them.
+_actor = lru_cache(maxsize=1_024)(Actor.parse)
 
 
 @record
@@ -47,7 +52,7 @@ def head_of(moment: Moment, address: Address, envelope_id: str) -> FromDevice:
         id=envelope_id,
         timestamp=wire_time(moment.now),
         device_key=moment.device.key,
-        agent=Actor.parse(address.agent),
+        agent=_actor(address.agent),
         conversation_id=address.conversation_id,
         app_scope=address.app_scope,
         reply_to=address.envelope_id,
@@ -59,7 +64,7 @@ def compose_message(address: Address, key: str, envelope: dict[str, Any]) -> dic
     message: dict[str, Any] = {
         "conversation_id": address.conversation_id,
         "key": key,
-        "target": Actor.parse(address.agent).to_wire(),
+        "target": _actor(address.agent).to_wire(),
         "content": envelope_content(envelope),
     }
     if address.reply_to_id is not None:

@@ -7,7 +7,7 @@ deciders when that happens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from lineloop.device.decide.envelopes import Address, Moment, compose_message, head_of
@@ -86,7 +86,7 @@ class Plan:
     def move(self, call: Call, state: str, **changes: Any) -> Call:
         """The call in its next state. Raises IllegalTransition."""
         move_call(call.state, state)
-        moved = replace(call, state=state, **changes)
+        moved = call.changed(state=state, **changes)
         self.facts.append(CallChanged(moved))
         return moved
 
@@ -101,7 +101,7 @@ class Plan:
     ) -> Call:
         """Tells the agent one stage; `urgent` = nothing else is expected to follow at once."""
         number = call.progress + 1 if stage == "progress" else 0
-        told = replace(call, sequence=call.sequence + 1, progress=max(call.progress, number))
+        told = call.changed(sequence=call.sequence + 1, progress=max(call.progress, number))
         said = {"reason": reason, **(facts or {})} if reason is not None else facts
         envelope = tool_receipt(
             self._head(told), Stage(stage), call_id=call.call_id, sequence=told.sequence, facts=said
@@ -136,8 +136,9 @@ class Plan:
 
     def _end(self, call: Call, state: str, outcome: dict[str, Any], code: ErrorCode | None) -> Call:
         ended = self.move(
-            replace(call, sequence=call.sequence + 1),
+            call,
             state,
+            sequence=call.sequence + 1,
             outcome=json.dumps(outcome),
             error_code=str(code) if code is not None else None,
             deadline_at=None,

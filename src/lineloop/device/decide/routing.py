@@ -50,9 +50,7 @@ def go_on(plan: Plan, call: Call, tool: ToolDescriptor, session: Session, route:
     elif session.starting and foreground and not is_shown(session):
         session = show(plan, session)
     assert session.activation is not None
-    call = replace(
-        call, app_session_id=session.app_session_id, activation_id=session.activation.activation_id
-    )
+    call = call.changed(app_session_id=session.app_session_id, activation_id=session.activation.activation_id)
     if session.starting:
         call = _first_receipt(plan, plan.move(call, "waiting_activation"), "starting")
         return replace(session, queue=(*session.queue, call))
@@ -91,7 +89,7 @@ def _without_activation(
     if not session.ready:
         plan.fail(_first_receipt(plan, call), Failure(ErrorCode.APP_NOT_RUNNING))
         return session
-    call = replace(call, app_session_id=session.app_session_id)
+    call = call.changed(app_session_id=session.app_session_id)
     return dispatch(plan, call, tool, session)
 
 
@@ -144,7 +142,7 @@ def dispatch(plan: Plan, call: Call, tool: ToolDescriptor, session: Session) -> 
     call = _tell_ready(plan, call, urgent=False)
     call = plan.move(call, "dispatched", dispatched_at=plan.now)
     plan.effects.append(Dispatch(call))
-    return replace(session, running_command=session.running_command or tool.call_model is CallModel.COMMAND)
+    return replace(session, running_command=True) if tool.call_model is CallModel.COMMAND else session
 
 
 def pump(plan: Plan, session: Session, route: Route) -> Session:

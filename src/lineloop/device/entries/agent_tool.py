@@ -6,7 +6,6 @@ builds `Invoke`, and nobody else does. What stored state says about it is decide
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from typing import Any, cast
 
@@ -19,7 +18,7 @@ from lineloop.protocol.envelopes import EnvelopeType, RuntimeEnvelope, check_car
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import LoopError
 from lineloop.protocol.messages import Message
-from lineloop.protocol.tools import RUNTIME_SCOPE, ToolKey
+from lineloop.protocol.tools import RUNTIME_SCOPE
 
 SOURCE = "agent_tool"
 
@@ -101,17 +100,11 @@ def _invoke(message: Message, envelope: RuntimeEnvelope) -> Invoke:
         key=call.key,
         params=call.params,
         params_text=json.dumps(call.params),
-        digest=request_digest(call.key, call.params),
         inventory_revision=call.inventory_revision,
         message_id=message.id,
         envelope_id=envelope.id,
         trace=json.dumps(envelope.trace) if envelope.trace is not None else None,
     )
-
-
-def request_digest(key: ToolKey, params: dict[str, Any]) -> str:
-    """Equal for equal requests, whatever the order of fields; covers tool and params, not the revision."""
-    return hashlib.sha256(json.canonical([*key, params])).hexdigest()
 
 
 def _read_scope(raw: Any) -> str:

@@ -112,7 +112,6 @@ CORE_DDL: tuple[str, ...] = (
       method TEXT NOT NULL,
       contract_version TEXT NOT NULL,
       params TEXT NOT NULL,
-      digest TEXT NOT NULL,
       inventory_revision TEXT NOT NULL,
       message_id TEXT NOT NULL,
       envelope_id TEXT NOT NULL,

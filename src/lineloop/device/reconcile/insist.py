@@ -26,7 +26,7 @@ async def insist(clock: Clock, what: str, attempt: Callable[[], Awaitable[T]]) -
 
     Raises the LoopError of a decision that refused for good; else ends only with success or cancellation.
     """
-    backoff = Backoff(0.1, 2.0, 5.0, 0.2, random.Random())
+    backoff: Backoff | None = None
     tries = 0
     while True:
         try:
@@ -37,5 +37,6 @@ async def insist(clock: Clock, what: str, attempt: Callable[[], Awaitable[T]]) -
             _log.warning("report_not_stored", what=what, code=str(error.code), tries=tries)
         except Exception as error:
             _log.warning("report_not_stored", what=what, error=repr(error), tries=tries)
+        backoff = backoff or Backoff(0.1, 2.0, 5.0, 0.2, random.Random())
         await clock.sleep(backoff.delay(tries))
         tries += 1

@@ -201,7 +201,7 @@ class OutboxSender:
         assert self._speaker is not None
         answers = [self._speaker.submit(ItemKind.SPEAK, entry.message) for entry in batch]
         self._submit_positions((conversation_id,))
-        results = await asyncio.gather(*answers, return_exceptions=True)
+        results = await _all_of(answers)
         mode = await self._faults.areach(FaultSite.DEVICE_OUTBOX_AFTER_SEND)
         if mode in (FaultMode.LOST_ACK, FaultMode.DUPLICATE):
             return batch
@@ -212,8 +212,6 @@ class OutboxSender:
             elif isinstance(result, LoopError):
                 _log.error("outbox_entry_refused", key=entry.key, code=str(result.code))
                 self._settle(entry, str(result.code))
-            elif isinstance(result, BaseException):
-                raise result
             else:
                 self._settle(entry, None)
         return tuple(again)
@@ -222,6 +220,21 @@ class OutboxSender:
         self._known.discard((entry.conversation_id, entry.key))
         self._room.pending.settled.append(Settled(entry.conversation_id, entry.key, refusal))
         self._be_lazy()
+
+
+async def _all_of(answers: list[asyncio.Future[dict[str, Any]]]) -> list[dict[str, Any] | LoopError]:
+    """The result or refusal of each; those of one frame come together, so this waits once per frame."""
+    results: list[dict[str, Any] | LoopError] = []
+    try:
+        for answer in answers:
+            try:
+                results.append(await answer)
+            except LoopError as error:
+                results.append(error)
+    finally:
+        for answer in answers[len(results) :]:
+            answer.cancel()
+    return results
 
 
 def _look_at(answer: asyncio.Future[dict[str, Any]]) -> None:

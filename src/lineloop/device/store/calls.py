@@ -13,7 +13,7 @@ from lineloop.kit.records import record
 from lineloop.protocol.tools import ToolKey
 
 _COLUMNS = (
-    "id, agent, conversation_id, call_id, app_scope, method, contract_version, params, digest,"
+    "id, agent, conversation_id, call_id, app_scope, method, contract_version, params,"
     " inventory_revision, message_id, envelope_id, state, call_model, app_session_id, activation_id,"
     " operation_id, sequence, progress, deadline_at, timeout_ms, outcome, error_code, accepted_at,"
     " dispatched_at, ended_at, trace, arrival"
@@ -28,10 +28,10 @@ _BY_CALL_ID = f"""
 _BY_REF = f"SELECT {_COLUMNS} FROM calls WHERE id = :ref"
 _INSERT = """
   INSERT INTO calls (id, runtime_id, agent, conversation_id, call_id, app_scope, method,
-    contract_version, params, digest, inventory_revision, message_id, envelope_id, trace, state, call_model,
+    contract_version, params, inventory_revision, message_id, envelope_id, trace, state, call_model,
     app_session_id, activation_id, operation_id, sequence, progress, deadline_at, timeout_ms, outcome,
     error_code, accepted_at, dispatched_at, ended_at)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _UPDATE = """
   UPDATE calls SET state = ?, app_session_id = ?, activation_id = ?, operation_id = ?, sequence = ?,
@@ -137,7 +137,7 @@ def insert(tx: Tx, runtime_id: str, call: Call) -> None:
         _INSERT,
         (
             call.ref, runtime_id, call.agent, call.conversation_id, call.call_id, *call.key,
-            call.params, call.digest, call.inventory_revision, call.message_id, call.envelope_id, call.trace,
+            call.params, call.inventory_revision, call.message_id, call.envelope_id, call.trace,
             call.state, call.call_model, call.app_session_id, call.activation_id, call.operation_id,
             call.sequence, call.progress, call.deadline_at, call.timeout_ms, call.outcome, call.error_code,
             call.accepted_at, call.dispatched_at, call.ended_at,
