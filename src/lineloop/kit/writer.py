@@ -213,7 +213,7 @@ class Writer:
             job.error = error
         finally:
             tx.close()
-        return next(filter(None, map(storage_failure, tx.errors)), None)
+        return next(filter(None, map(storage_failure, tx.errors)), None) if tx.errors else None
 
     def _commit(self, jobs: list[Job]) -> bool:
         try:

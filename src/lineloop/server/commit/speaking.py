@@ -79,20 +79,14 @@ def speak_in(tx: Tx, ctx: CommitContext, command: SpeakCommand) -> SpeakAnswer:
 
     Raises conversation_not_found, key_conflict; InvalidRequest when the purpose does not fit the content.
     """
-    existing = messages.by_key(tx, command.conversation_id, command.actor, command.key)
-    if existing is not None:
-        if command.member_only:
-            require_member_in(tx, ctx, existing.root_id, command.actor)
-        decide_repeat(Spoken(existing.target, existing.reply_to_id), command.target, command.reply_to_id)
-        return SpeakAnswer(existing, created=False)
     purpose = command.purpose or derive_purpose(command.actor, command.content)
     deliverable = command.status.ended
     wakes = deliverable and not purpose.carries_envelope
     conversation = conversations.take_ordinal(
-        tx, command.conversation_id, deliverable=deliverable, notify=wakes
+        tx, command.conversation_id, command.actor, command.key, deliverable=deliverable, notify=wakes
     )
     if conversation is None:
-        raise conversation_not_found(command.conversation_id)
+        return _said_in(tx, ctx, command)
     if command.member_only:
         require_member_in(tx, ctx, conversation.root_id, command.actor)
     _take_part(tx, ctx, conversation, command, purpose)
@@ -122,6 +116,17 @@ def speak_in(tx: Tx, ctx: CommitContext, command: SpeakCommand) -> SpeakAnswer:
     )
     publish_in(tx, ctx, hint, wakes=wakes)
     return SpeakAnswer(message, created=True)
+
+
+def _said_in(tx: Tx, ctx: CommitContext, command: SpeakCommand) -> SpeakAnswer:
+    """The message that stands under the key already."""
+    existing = messages.by_key(tx, command.conversation_id, command.actor, command.key)
+    if existing is None:
+        raise conversation_not_found(command.conversation_id)
+    if command.member_only:
+        require_member_in(tx, ctx, existing.root_id, command.actor)
+    decide_repeat(Spoken(existing.target, existing.reply_to_id), command.target, command.reply_to_id)
+    return SpeakAnswer(existing, created=False)
 
 
 def deliver_in(

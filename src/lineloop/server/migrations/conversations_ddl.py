@@ -62,7 +62,7 @@ CONVERSATIONS_DDL: tuple[str, ...] = (
         updated_at BIGINT NOT NULL,
         snapshot_revision BIGINT NOT NULL,
         content TEXT NOT NULL,
-        UNIQUE (conversation_id, actor_kind, actor_key, key),
+        UNIQUE (conversation_id, key, actor_kind, actor_key),
         UNIQUE (conversation_id, ordinal),
         CHECK ((status = 'streaming') = (offset_ IS NULL))
     )
@@ -76,7 +76,8 @@ CONVERSATIONS_DDL: tuple[str, ...] = (
         WHERE status <> 'streaming' AND snapshot_revision < revision
     """,
     "CREATE INDEX messages_replies ON messages (reply_to_id) WHERE reply_to_id IS NOT NULL",
-    "CREATE INDEX messages_calls ON messages (conversation_id, call_id) WHERE call_id IS NOT NULL",
+    # What opens a call has the call's id as its key and is found by that.
+    "CREATE INDEX messages_calls ON messages (conversation_id, call_id) WHERE call_id <> key",
     "CREATE INDEX messages_due ON messages (due_at) WHERE due_at IS NOT NULL",
     # The log is the truth of an open stream: an append writes here and nowhere else.
     """

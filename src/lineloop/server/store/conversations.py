@@ -20,17 +20,29 @@ INSERT INTO conversations (id, name, owner_kind, owner_key, parent_id, root_id, 
     created_at)
 VALUES (:id, :name, :owner_kind, :owner_key, :parent_id, :root_id, :actor_kind, :actor_key, :created_at)
 """
-_NEXT_ORDINAL = f"""
-UPDATE conversations SET last_ordinal = last_ordinal + 1, change = change + 1 WHERE id = :id
+# One statement looks for the key and counts, which saves speaking a look-up. `notify_pending` is named
+# only where it changes: naming it rewrites its index.
+_UNSAID = f"""
+WHERE id = :id AND NOT EXISTS (SELECT 1 FROM messages WHERE conversation_id = :id AND key = :key
+    AND actor_kind = :kind AND actor_key = :actor_key)
 RETURNING {_COLUMNS}
 """
-_NEXT_ORDINAL_AND_OFFSET = f"""
+_COUNT_OPEN = f"UPDATE conversations SET last_ordinal = last_ordinal + 1, change = change + 1 {_UNSAID}"
+_COUNT = f"""
+UPDATE conversations SET last_ordinal = last_ordinal + 1, last_offset = last_offset + 1, change = change + 1
+{_UNSAID}
+"""
+_COUNT_AND_MARK = f"""
 UPDATE conversations SET last_ordinal = last_ordinal + 1, last_offset = last_offset + 1, change = change + 1,
-    notify_pending = CASE WHEN :notify = 1 THEN 1 ELSE notify_pending END WHERE id = :id RETURNING {_COLUMNS}
+    notify_pending = 1 {_UNSAID}
 """
 _NEXT_OFFSET = f"""
-UPDATE conversations SET last_offset = last_offset + 1, change = change + 1,
-    notify_pending = CASE WHEN :notify = 1 THEN 1 ELSE notify_pending END WHERE id = :id RETURNING {_COLUMNS}
+UPDATE conversations SET last_offset = last_offset + 1, change = change + 1 WHERE id = :id
+RETURNING {_COLUMNS}
+"""
+_NEXT_OFFSET_AND_MARK = f"""
+UPDATE conversations SET last_offset = last_offset + 1, change = change + 1, notify_pending = 1
+WHERE id = :id RETURNING {_COLUMNS}
 """
 _NEXT_CHANGE = "UPDATE conversations SET change = change + 1 WHERE id = :id RETURNING change"
 _MARK = "UPDATE conversations SET notify_pending = 1 WHERE id = :id AND notify_pending = 0"
@@ -87,22 +99,25 @@ def insert(tx: Tx, conversation: Conversation, actor: Actor | None = None) -> No
     )
 
 
-def take_ordinal(tx: Tx, conversation_id: str, *, deliverable: bool, notify: bool) -> Conversation | None:
+def take_ordinal(
+    tx: Tx, conversation_id: str, actor: Actor, key: str, *, deliverable: bool, notify: bool
+) -> Conversation | None:
     """Counts one message in: its ordinal, for a deliverable one its offset too, and a change.
 
-    The change counter that matters is the root's: for a process conversation take it with `take_change`.
-    `notify` marks the conversation's resource as out of date.
+    None, and nothing counted, when the actor has said something under `key` already or the conversation does
+    not exist. The change counter that matters is the root's: for a process conversation take it with
+    `take_change`. `notify` marks the resource of a conversation that gets a deliverable message as out of
+    date.
     """
-    if deliverable:
-        row = tx.one(_NEXT_ORDINAL_AND_OFFSET, {"id": conversation_id, "notify": int(notify)})
-    else:
-        row = tx.one(_NEXT_ORDINAL, {"id": conversation_id})
+    sql = (_COUNT_AND_MARK if notify else _COUNT) if deliverable else _COUNT_OPEN
+    params = {"id": conversation_id, "key": key, "kind": actor.kind, "actor_key": actor.key}
+    row = tx.one(sql, params)
     return _conversation(row) if row else None
 
 
 def take_offset(tx: Tx, conversation_id: str, *, notify: bool) -> Conversation:
     """Counts one message out of its stream: offset and change."""
-    row = tx.one(_NEXT_OFFSET, {"id": conversation_id, "notify": int(notify)})
+    row = tx.one(_NEXT_OFFSET_AND_MARK if notify else _NEXT_OFFSET, {"id": conversation_id})
     assert row is not None
     return _conversation(row)
 

@@ -16,6 +16,13 @@ SELECT m.id, m.conversation_id, m.root_id, m.actor_kind, m.actor_key, m.target_k
     m.on_behalf_kind, m.on_behalf_key, m.call_id, m.created_at, m.updated_at, m.content, m.snapshot_revision
 FROM messages AS m WHERE m.conversation_id = :conversation_id
 """
+_OF_CALL = """
+m.id IN (
+    SELECT id FROM messages WHERE conversation_id = :conversation_id AND call_id = :call_id AND call_id <> key
+    UNION ALL
+    SELECT id FROM messages WHERE conversation_id = :conversation_id AND key = :call_id AND call_id = :call_id
+)
+"""
 
 
 @record
@@ -40,7 +47,7 @@ def page(tx: Tx, asked: HistoryFilter) -> list[StoredMessage]:
         ("after", "m.ordinal > :after", asked.after),
         ("before", "m.ordinal < :before", asked.before),
         ("reply_to_id", "m.reply_to_id = :reply_to_id", asked.reply_to_id),
-        ("call_id", "m.call_id = :call_id", asked.call_id),
+        ("call_id", _OF_CALL, asked.call_id),
     ):
         if value is not None:
             sql.append(f"AND {condition}")

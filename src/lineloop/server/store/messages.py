@@ -25,16 +25,15 @@ m.on_behalf_key, m.call_id, m.created_at, m.updated_at, m.content, m.snapshot_re
 _GET = f"SELECT {_COLUMNS} FROM messages AS m WHERE m.id = :id"
 _BY_KEY = f"""
 SELECT {_COLUMNS} FROM messages AS m
-WHERE m.conversation_id = :conversation_id AND m.actor_kind = :kind AND m.actor_key = :actor_key
-    AND m.key = :key
+WHERE m.conversation_id = :conversation_id AND m.key = :key AND m.actor_kind = :kind
+    AND m.actor_key = :actor_key
 """
+# By position and with plain strings: 26 names, or the adapter of an enum, cost as much as the row.
 _INSERT = """
 INSERT INTO messages (id, conversation_id, root_id, actor_kind, actor_key, target_kind, target_key, key,
     reply_to_id, purpose, status, revision, ordinal, offset_, change, run_id, on_behalf_kind, on_behalf_key,
     call_id, digest, due_at, question, created_at, updated_at, snapshot_revision, content)
-VALUES (:id, :conversation_id, :root_id, :actor_kind, :actor_key, :target_kind, :target_key, :key,
-    :reply_to_id, :purpose, :status, :revision, :ordinal, :offset, :change, :run_id, :on_behalf_kind,
-    :on_behalf_key, :call_id, :digest, :due_at, :question, :created_at, :created_at, :revision, :content)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _INBOX = f"""
 SELECT * FROM (
@@ -125,32 +124,34 @@ def insert(
     """Raises sqlite3.IntegrityError when the key exists."""
     tx.run(
         _INSERT,
-        {
-            "id": message.id,
-            "conversation_id": message.conversation_id,
-            "root_id": message.root_id,
-            "actor_kind": message.actor_kind,
-            "actor_key": message.actor_key,
-            "target_kind": message.target_kind,
-            "target_key": message.target_key,
-            "key": message.key,
-            "reply_to_id": message.reply_to_id,
-            "purpose": message.purpose,
-            "status": message.status,
-            "revision": message.revision,
-            "ordinal": message.ordinal,
-            "offset": message.offset,
-            "change": message.change,
-            "run_id": message.run_id,
-            "on_behalf_kind": message.on_behalf_kind,
-            "on_behalf_key": message.on_behalf_key,
-            "call_id": message.call_id,
-            "digest": digest,
-            "due_at": due_at,
-            "question": question,
-            "created_at": message.created_at,
-            "content": message.content_json,
-        },
+        (
+            message.id,
+            message.conversation_id,
+            message.root_id,
+            message.actor_kind,
+            message.actor_key,
+            message.target_kind,
+            message.target_key,
+            message.key,
+            message.reply_to_id,
+            message.purpose.value,
+            message.status.value,
+            message.revision,
+            message.ordinal,
+            message.offset,
+            message.change,
+            message.run_id,
+            message.on_behalf_kind,
+            message.on_behalf_key,
+            message.call_id,
+            digest,
+            due_at,
+            question,
+            message.created_at,
+            message.created_at,
+            message.revision,
+            message.content_json,
+        ),
     )
 
 
