@@ -37,6 +37,8 @@ async def test_a_calls_story_tells_agent_revision_app_receipts_and_result(tmp_pa
         assert story["result"]["outcome"] == "completed"
         assert [event["event"] for event in story["events"]] == ["call_accepted", "call_succeeded"]
         assert [event["source"] for event in story["events"]] == ["agent_tool", "runtime"]
+        assert {event["actor"] for event in story["events"]} == {AGENT}
+        assert story["events"][0]["inventory_revision"] == story["inventory_revision"]
         assert await world.runtime.audit(call_id="unknown") == []
         path = world.settings.database_path
     assert read_stories_of_file(path, call_id="call-1")[0]["result"] == story["result"]

@@ -205,8 +205,12 @@ def test_sequence_numbers_rise_by_one_and_the_result_is_last() -> None:
     assert said == [1, 2]
 
 
-def test_every_accepted_call_is_audited_with_its_agent_and_revision() -> None:
+def test_every_call_says_whose_it_is_what_that_agent_saw_and_through_which_entry_it_ended() -> None:
     facts: list[Fact] = decided().facts
-    line = next(fact for fact in facts if isinstance(fact, Audited))
-    assert (line.event, line.actor, line.inventory_revision) == ("call_accepted", "operator/a", "inv")
-    assert any(isinstance(fact, CallAccepted) for fact in facts)
+    accepted = next(fact.call for fact in facts if isinstance(fact, CallAccepted))
+    assert (accepted.agent, accepted.inventory_revision, accepted.ended_by) == ("operator/a", "inv", None)
+    plan = a_plan("runtime")
+    ended = decide_outcome(
+        plan, a_call(state="dispatched"), a_tool(), HandlerOutcome("completed", {"done": 1}), Schemas()
+    )
+    assert (ended.state, ended.ended_by) == ("succeeded", "runtime")

@@ -81,7 +81,6 @@ class Plan:
 
     def accept(self, call: Call) -> None:
         self.facts.append(CallAccepted(call))
-        self.audit_call(call, "call_accepted")
 
     def move(self, call: Call, state: str, **changes: Any) -> Call:
         """The call in its next state. Raises IllegalTransition."""
@@ -135,7 +134,7 @@ class Plan:
         return ended
 
     def _end(self, call: Call, state: str, outcome: dict[str, Any], code: ErrorCode | None) -> Call:
-        ended = self.move(
+        return self.move(
             call,
             state,
             sequence=call.sequence + 1,
@@ -143,9 +142,8 @@ class Plan:
             error_code=str(code) if code is not None else None,
             deadline_at=None,
             ended_at=self.now,
+            ended_by=self.source,
         )
-        self.audit_call(ended, f"call_{state}", code=str(code) if code else None)
-        return ended
 
     def _head(self, call: Call) -> FromDevice:
         return head_of(self.moment, _address(call), self.ids.make("env"))
@@ -169,7 +167,7 @@ class Plan:
     def audit_call(
         self, call: Call, event: str, *, code: str | None = None, detail: dict[str, Any] | None = None
     ) -> None:
-        """One audit line about a call."""
+        """One audit line about a call. That it was accepted and how it ended is told by the call itself."""
         self.facts.append(
             Audited(
                 self.source,

@@ -59,7 +59,7 @@ class App:
 @record
 class Call:
     """One accepted tool call. `params` and `outcome` are JSON text; `sequence` counts answers to the
-    agent.
+    agent; `ended_by` is the entry through which its end came.
     """
 
     ref: str
@@ -86,6 +86,7 @@ class Call:
     dispatched_at: int | None
     ended_at: int | None
     trace: str | None = None
+    ended_by: str | None = None
     arrival: int = 0
 
     @property

@@ -100,6 +100,8 @@ CORE_DDL: tuple[str, ...] = (
     CREATE UNIQUE INDEX activations_starting ON activations (runtime_id, app_session_id)
       WHERE state = 'starting'
     """,
+    # Also the audit of acceptance and end: when, by whom, through which entry (an agent's calls all come
+    # through one).
     """
     CREATE TABLE calls (
       arrival INTEGER PRIMARY KEY,
@@ -132,7 +134,8 @@ CORE_DDL: tuple[str, ...] = (
       accepted_at BIGINT NOT NULL,
       dispatched_at BIGINT,
       ended_at BIGINT,
-      UNIQUE (runtime_id, agent, conversation_id, call_id)
+      ended_by TEXT CHECK (ended_by IN ('agent_tool', 'ui_action', 'host_intent', 'runtime')),
+      UNIQUE (runtime_id, call_id, conversation_id, agent)
     )
     """,
     """
@@ -264,6 +267,7 @@ CORE_DDL: tuple[str, ...] = (
     )
     """,
     # `source` keeps the three entries apart; 'runtime' is what the Runtime did by itself (time, restart).
+    # What the rows of calls and receipts tell is not told twice.
     """
     CREATE TABLE audit (
       number INTEGER PRIMARY KEY,

@@ -16,7 +16,7 @@ _COLUMNS = (
     "id, agent, conversation_id, call_id, app_scope, method, contract_version, params,"
     " inventory_revision, message_id, envelope_id, state, call_model, app_session_id, activation_id,"
     " operation_id, sequence, progress, deadline_at, timeout_ms, outcome, error_code, accepted_at,"
-    " dispatched_at, ended_at, trace, arrival"
+    " dispatched_at, ended_at, trace, ended_by, arrival"
 )
 _LIVE = "state NOT IN ('succeeded', 'failed', 'cancelled')"
 
@@ -30,12 +30,13 @@ _INSERT = """
   INSERT INTO calls (id, runtime_id, agent, conversation_id, call_id, app_scope, method,
     contract_version, params, inventory_revision, message_id, envelope_id, trace, state, call_model,
     app_session_id, activation_id, operation_id, sequence, progress, deadline_at, timeout_ms, outcome,
-    error_code, accepted_at, dispatched_at, ended_at)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    error_code, accepted_at, dispatched_at, ended_at, ended_by)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _UPDATE = """
   UPDATE calls SET state = ?, app_session_id = ?, activation_id = ?, operation_id = ?, sequence = ?,
-    progress = ?, deadline_at = ?, outcome = ?, error_code = ?, dispatched_at = ?, ended_at = ?
+    progress = ?, deadline_at = ?, outcome = ?, error_code = ?, dispatched_at = ?, ended_at = ?,
+    ended_by = ?
   WHERE id = ?
 """
 _INSERT_RECEIPT = """
@@ -140,7 +141,7 @@ def insert(tx: Tx, runtime_id: str, call: Call) -> None:
             call.params, call.inventory_revision, call.message_id, call.envelope_id, call.trace,
             call.state, call.call_model, call.app_session_id, call.activation_id, call.operation_id,
             call.sequence, call.progress, call.deadline_at, call.timeout_ms, call.outcome, call.error_code,
-            call.accepted_at, call.dispatched_at, call.ended_at,
+            call.accepted_at, call.dispatched_at, call.ended_at, call.ended_by,
         ),
     )  # fmt: skip
 
@@ -151,7 +152,7 @@ def update(tx: Tx, call: Call) -> None:
         (
             call.state, call.app_session_id, call.activation_id, call.operation_id, call.sequence,
             call.progress, call.deadline_at, call.outcome, call.error_code, call.dispatched_at,
-            call.ended_at, call.ref,
+            call.ended_at, call.ended_by, call.ref,
         ),
     )  # fmt: skip
 
@@ -203,6 +204,15 @@ def live_of_session(tx: Tx, runtime_id: str, app_session_id: str, limit: int) ->
 def live_of_app(tx: Tx, runtime_id: str, app_scope: str, limit: int) -> tuple[Call, ...]:
     about = {"runtime_id": runtime_id, "app_scope": app_scope, "limit": limit}
     return tuple(_call(row) for row in tx.all(_LIVE_OF_APP, about))
+
+
+def matching(tx: Tx, runtime_id: str, limit: int, **wanted: str | None) -> list[Call]:
+    """Calls whose columns have the wanted values (None = any), in arrival order."""
+    given = {name: value for name, value in wanted.items() if value is not None}
+    where = "".join(f" AND {name} = :{name}" for name in given)
+    sql = f"SELECT {_COLUMNS} FROM calls WHERE runtime_id = :runtime_id{where}"
+    about = {"runtime_id": runtime_id, "limit": limit, **given}
+    return [_call(row) for row in tx.all(f"{sql} ORDER BY arrival LIMIT :limit", about)]
 
 
 def dispatched(tx: Tx, runtime_id: str) -> list[Call]:

@@ -86,17 +86,8 @@ def insert_audit(tx: Tx, runtime_id: str, line: Audited, now: int) -> None:
     )  # fmt: skip
 
 
-def audit_lines(
-    tx: Tx,
-    runtime_id: str,
-    *,
-    call_id: str | None,
-    app_scope: str | None,
-    conversation_id: str | None,
-    limit: int,
-) -> list[dict[str, Any]]:
-    """Audit lines that match everything given, in the order in which they were written."""
-    wanted = {"call_id": call_id, "app_scope": app_scope, "conversation_id": conversation_id}
+def audit_lines(tx: Tx, runtime_id: str, limit: int, **wanted: str | None) -> list[dict[str, Any]]:
+    """Audit lines whose columns have the wanted values (None = any), in the order of their writing."""
     given = {name: value for name, value in wanted.items() if value is not None}
     where = "".join(f" AND {name} = :{name}" for name in given)
     sql = f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE runtime_id = :runtime_id{where}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lineloop.device.decide.envelopes import wire_time
+from lineloop.device.decide.state import Call
 from lineloop.device.store import calls, records, sessions
 from lineloop.kit import json
 from lineloop.kit.database import Tx
@@ -26,37 +27,30 @@ def read_stories(
     app_scope: str | None = None,
     conversation_id: str | None = None,
 ) -> list[dict[str, Any]]:
-    """Everything the audit knows that matches what is given, in the order of its first line.
+    """Everything the audit knows that matches what is given, by the time of its first line.
 
     A call: source, agent, conversation_id, call_id, tool, inventory_revision, state, receipts, result or
     error, events. Any other line: source, event and what it is about. Times are RFC 3339.
     """
-    lines = records.audit_lines(
-        tx,
-        runtime_id,
-        call_id=call_id,
-        app_scope=app_scope,
-        conversation_id=conversation_id,
-        limit=MAX_LINES,
-    )
-    stories: dict[str, dict[str, Any]] = {}
-    for number, line in enumerate(lines):
+    wanted = {"call_id": call_id, "app_scope": app_scope, "conversation_id": conversation_id}
+    stories = {call.ref: _story(tx, call) for call in calls.matching(tx, runtime_id, MAX_LINES, **wanted)}
+    others: list[dict[str, Any]] = []
+    for line in records.audit_lines(tx, runtime_id, MAX_LINES, **wanted):
         event = {name: value for name, value in line.items() if value is not None and name != "call_ref"}
         event["at"] = wire_time(line["at"])
-        ref = line["call_ref"]
-        if ref is None:
-            stories[f"line {number}"] = event
-        elif ref in stories:
-            stories[ref]["events"].append(event)
-        else:
-            stories[ref] = {**_story(tx, ref), "events": [event]}
-    return list(stories.values())
+        story = stories.get(line["call_ref"])
+        (others if story is None else story["events"]).append(event)
+    for story in stories.values():
+        end = _end_of(story)
+        story["events"].sort(key=lambda event, end=end: (event["at"], event["event"] == end))
+    return sorted([*stories.values(), *others], key=lambda one: one.get("accepted_at") or one["at"])
 
 
-def _story(tx: Tx, ref: str) -> dict[str, Any]:
-    call = calls.by_ref(tx, ref)
-    if call is None:
-        return {"source": "agent_tool"}
+def _end_of(story: dict[str, Any]) -> str:
+    return f"call_{story['state']}"
+
+
+def _story(tx: Tx, call: Call) -> dict[str, Any]:
     story: dict[str, Any] = {
         "source": "agent_tool",
         "agent": call.agent,
@@ -75,8 +69,9 @@ def _story(tx: Tx, ref: str) -> dict[str, Any]:
                 for name, value in receipt.items()
                 if value is not None
             }
-            for receipt in calls.receipts(tx, ref)
+            for receipt in calls.receipts(tx, call.ref)
         ],
+        "events": [_event(call, "call_accepted", call.accepted_at, "agent_tool")],
     }
     if call.operation_id is not None:
         operation = sessions.operation_by_id(tx, call.operation_id)
@@ -86,7 +81,25 @@ def _story(tx: Tx, ref: str) -> dict[str, Any]:
         outcome = json.loads(call.outcome)
         story["ended_at"] = wire_time(call.ended_at)
         story |= {"error": outcome} if call.error_code is not None else outcome
+        story["events"].append(_event(call, _end_of(story), call.ended_at, call.ended_by))
     return story
+
+
+def _event(call: Call, event: str, at: int, source: str | None) -> dict[str, Any]:
+    """A line of the audit that the call's own row tells."""
+    line: dict[str, Any] = {
+        "at": wire_time(at),
+        "source": source,
+        "event": event,
+        "actor": call.agent,
+        "conversation_id": call.conversation_id,
+        "app_scope": call.key.app_scope,
+        "call_id": call.call_id,
+        "inventory_revision": call.inventory_revision,
+    }
+    if call.error_code is not None and at == call.ended_at:
+        line["code"] = call.error_code
+    return line
 
 
 def read_stories_of_file(
