@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import structlog
 from starlette.requests import Request
+from starlette.responses import Response
 
 from lineloop.kit.ids import Ids
 from lineloop.protocol.errors import ErrorCode, Forbidden, LimitExceeded, LoopError
@@ -66,11 +67,10 @@ class Edge:
         scope.setdefault("state", {})["request_id"] = request_id
         try:
             self._check(scope)
-            exchange.check_announced(scope)
             if (hot := self._hot.find(scope)) is not None:
                 handler, subject = hot
                 response = await handler(Request(scope, exchange.receive), subject)  # pyright: ignore[reportArgumentType]
-                await response(scope, exchange.receive, exchange.send)  # pyright: ignore[reportArgumentType]
+                await exchange.answer(response)
             else:
                 await self._app(scope, exchange.receive, exchange.send)
         except LoopError as error:
@@ -102,28 +102,39 @@ class Edge:
 
     def _check(self, scope: Scope) -> None:
         """Raises host_not_allowed (another site's name points here), origin_not_allowed (another site's
-        page).
+        page), LimitExceeded for a body that says it is too large, before any of it is read.
         """
         host = origin = None
+        announced = 0
         for name, value in scope["headers"]:
             if name == b"host":
                 host = value.decode("latin-1")
             elif name == b"origin":
                 origin = value.decode("latin-1")
+            elif name == b"content-length" and value.isdigit():
+                announced = int(value)
         if host is None or host_name(host) not in self._hosts:
             raise LoopError("this server does not go by that name", code=ErrorCode.HOST_NOT_ALLOWED)
-        if origin is None or origin in self._origins:
-            return
-        if urlsplit(origin).scheme not in ("http", "https") or origin.split("://", 1)[1] != host:
+        if origin is not None and origin not in self._origins and not _is_own(origin, host):
             raise Forbidden(
                 "pages of that origin may not call this server", code=ErrorCode.ORIGIN_NOT_ALLOWED
             )
+        if announced > self._body_bytes:
+            raise _too_large(self._body_bytes)
 
 
 def host_name(host: str) -> str:
     """The name in a Host header, lower case, without the port; brackets of IPv6 stay."""
     name, colon, port = host.rpartition(":")
     return (name if colon and port.isdigit() else host).lower()
+
+
+def _is_own(origin: str, host: str) -> bool:
+    return urlsplit(origin).scheme in ("http", "https") and origin.split("://", 1)[1] == host
+
+
+def _too_large(limit: int) -> LimitExceeded:
+    return LimitExceeded("the body is too large", detail={"limit": "body_bytes", "max": limit})
 
 
 class _Exchange:
@@ -138,19 +149,13 @@ class _Exchange:
         self._more = True
         self.status = 0
 
-    def check_announced(self, scope: Scope) -> None:
-        """Refuses a body that says it is too large, before reading any of it."""
-        for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit() and int(value) > self._limit:
-                raise self._too_large()
-
     async def receive(self) -> Message:
         message = await self._receive()
         self._more = message.get("more_body", False)
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
-                raise self._too_large()
+                raise _too_large(self._limit)
         return message
 
     async def discard(self) -> None:
@@ -163,11 +168,15 @@ class _Exchange:
                     self._more = message.get("more_body", False)
                     left -= len(message.get("body", b""))
 
+    async def answer(self, response: Response) -> None:
+        """Sends a response whose body is there already."""
+        self.status = response.status_code
+        headers = [*response.raw_headers, (REQUEST_ID, self._request_id)]
+        await self._send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": response.body})
+
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             message["headers"] = [*message.get("headers", ()), (REQUEST_ID, self._request_id)]
         await self._send(message)
-
-    def _too_large(self) -> LimitExceeded:
-        return LimitExceeded("the body is too large", detail={"limit": "body_bytes", "max": self._limit})

@@ -82,7 +82,7 @@ class Notifier:
         bus.listen_all(self._hear)
 
     def _hear(self, hint: Hint) -> None:
-        if isinstance(hint, ConsumersChanged):
+        if isinstance(hint, ConsumersChanged) and hint.conversation_id not in self._dirty:
             self._dirty[hint.conversation_id] = None
             self._wake.set()
 
