@@ -51,7 +51,7 @@ PARTS: dict[str, Part] = {
     "requirements": Part([sys.executable, "tools/check_requirements.py"]),
     "web-types": Part(["npm", "run", "--silent", "typecheck"]),
     "web": Part(["npx", "vitest", "run"], "vitest"),
-    "quick": Part([*PYTEST, "-n", "2", "-m", "not slow", *QUICK], "pytest"),
+    "quick": Part([*PYTEST, "-n", "2", "-m", "not slow", "--hypothesis-profile=quick", *QUICK], "pytest"),
     "slow": Part([*PYTEST, "-n", "2", "-m", "slow", *QUICK], "pytest", alone=True),
     "faults": Part([*PYTEST, "tests/faults"], "pytest", alone=True),
     "blackbox": Part([*PYTEST, "tests/blackbox"], "pytest", alone=True),
@@ -110,7 +110,8 @@ def run(name: str, part: Part) -> Outcome:
         report = Path(folder) / "report"
         extra = {
             "nothing": [],
-            "pytest": [f"--junitxml={report}"],
+            # A folder of its own: runs beside this one clear the shared one.
+            "pytest": [f"--junitxml={report}", f"--basetemp={Path(folder) / 'tests'}"],
             "vitest": ["--reporter=default", "--reporter=json", f"--outputFile.json={report}"],
         }[part.counts]
         ended = subprocess.run(
