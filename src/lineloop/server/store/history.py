@@ -14,8 +14,10 @@ _SELECT = """
 SELECT m.id, m.conversation_id, m.root_id, m.actor_kind, m.actor_key, m.target_kind, m.target_key, m.key,
     m.reply_to_id, m.purpose, m.status, m.revision, m.ordinal, m.offset_, m.change, m.run_id,
     m.on_behalf_kind, m.on_behalf_key, m.call_id, m.created_at, m.updated_at, m.content, m.snapshot_revision
-FROM messages AS m WHERE m.conversation_id = :conversation_id
+FROM messages AS m WHERE
 """
+_OF_CONVERSATION = "m.conversation_id = :conversation_id"
+# The conversation stands inside only: outside it would tempt the planner to walk all of it.
 _OF_CALL = """
 m.id IN (
     SELECT id FROM messages WHERE conversation_id = :conversation_id AND call_id = :call_id AND call_id <> key
@@ -41,13 +43,14 @@ class HistoryFilter:
 
 def page(tx: Tx, asked: HistoryFilter) -> list[StoredMessage]:
     """One page in the asked order. Moves no cursor (L44)."""
-    sql = [_SELECT]
+    sql = [_SELECT, _OF_CONVERSATION if asked.call_id is None else _OF_CALL]
     params: dict[str, object] = {"conversation_id": asked.conversation_id, "limit": asked.limit}
+    if asked.call_id is not None:
+        params["call_id"] = asked.call_id
     for name, condition, value in (
         ("after", "m.ordinal > :after", asked.after),
         ("before", "m.ordinal < :before", asked.before),
         ("reply_to_id", "m.reply_to_id = :reply_to_id", asked.reply_to_id),
-        ("call_id", _OF_CALL, asked.call_id),
     ):
         if value is not None:
             sql.append(f"AND {condition}")
