@@ -133,6 +133,17 @@ async def test_purposes_follow_from_speaker_and_content(world: ServerWorld) -> N
     assert [m["key"] for m in await history(echo, conversation, purpose="all")] == ["a", "b", "c"]
 
 
+async def test_a_call_is_read_whole_whatever_the_keys_of_its_messages(world: ServerWorld) -> None:
+    conversation = await world.conversation()
+    echo = await world.actor("operator/echo")
+    for key, call in (("c1", "c1"), ("r1", "c1"), ("c2", "c2"), ("r2", "c1")):
+        envelope = {"type": "lineup.tool.invoke", "correlation": {"call_id": call}}
+        block = {"id": "envelope", "type": "envelope", "envelope": envelope}
+        await speak(echo, conversation, key, content=content_with(block), target="runtime/laptop")
+    assert [m["key"] for m in await history(echo, conversation, call_id="c1")] == ["c1", "r1", "r2"]
+    assert [m["key"] for m in await history(echo, conversation, call_id="c2")] == ["c2"]
+
+
 async def test_history_is_paged_in_both_directions(world: ServerWorld) -> None:
     conversation = await world.conversation()
     for number in range(1, 8):
