@@ -9,6 +9,8 @@ import pytest
 from tests.interaction.device.apps import PROBE
 
 from lineloop.device.containers.port import Completed, Invocation, Outcome
+from lineloop.device.decide.plan import Plan
+from lineloop.kit.database import Tx
 from lineloop.protocol.machines import RuntimeState
 from lineloop.testing.device_world import AGENT, CONVERSATION, DeviceWorld, device_world
 from lineloop.testing.scripted_containers import Script
@@ -218,6 +220,21 @@ async def test_messages_that_are_not_for_the_device_only_move_its_cursor(tmp_pat
         await world.clock.advance(2)
         assert world.server.committed[CONVERSATION] == 50
         assert await world.rows("SELECT position FROM cursors") == [(50,)]
+
+
+async def test_what_travels_with_a_commit_that_fails_travels_with_the_next(tmp_path: Path) -> None:
+    def refuse(tx: Tx, plan: Plan) -> None:
+        raise ValueError("not this one")
+
+    async with device_world(tmp_path) as world:
+        room = world.runtime.room
+        room.pending.cursors["cnv_other"] = 7
+        with pytest.raises(ValueError, match="not this one"):
+            await room.submit("runtime", refuse)
+        assert await world.rows("SELECT position FROM cursors") == []
+        await room.submit("runtime", lambda tx, plan: None)
+        assert await world.rows("SELECT conversation_id, position FROM cursors") == [("cnv_other", 7)]
+        assert not room.pending
 
 
 def sound_envelope(inventory: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lineloop.device.commit.catalogue import Catalogue
 from lineloop.device.commit_inbox import AppInbox
@@ -31,7 +31,7 @@ from lineloop.device.decide.state import Limits, Operation
 from lineloop.device.foundation import Foundation
 from lineloop.device.store import outbox
 from lineloop.device.store.write import write_facts
-from lineloop.kit.database import Tx
+from lineloop.kit.database import DatabaseError, Tx
 from lineloop.protocol.actors import RUNTIME, Actor
 
 T = TypeVar("T")
@@ -90,12 +90,25 @@ class Room:
 
         The future raises what the decision raised, or DatabaseError.
         """
-        self.flush()
+        return self._submit(lambda tx: self.join(tx, source, decide, *sites))
 
-        def job(tx: Tx) -> T:
-            return self.join(tx, source, decide, *sites)
+    def _submit(self, job: Callable[[Tx], T]) -> asyncio.Future[T]:
+        """One job with everything that waited for company; what is undone with it waits again."""
+        pending, self.pending = self.pending, Pending()
+        if not pending:
+            return self.foundation.database.submit(job)
 
-        return self.foundation.database.submit(job)
+        def with_company(tx: Tx) -> T:
+            self._write_pending(tx, pending)
+            return job(tx)
+
+        try:
+            done = self.foundation.database.submit(with_company)
+        except DatabaseError:
+            self._wait_again(pending)
+            raise
+        done.add_done_callback(lambda done: self._wait_again(pending) if _has_failed(done) else None)
+        return done
 
     def join(self, tx: Tx, source: str, decide: Decide[T], *sites: str) -> T:
         """Decides and writes within a running job of somebody else (the registry)."""
@@ -121,18 +134,21 @@ class Room:
             self._on_effects(effects)
 
     def flush(self) -> asyncio.Future[None] | None:
-        """Writes what waited for company; called by itself before every other commit."""
-        if not self.pending:
-            return None
-        pending, self.pending = self.pending, Pending()
+        """Writes what waited for company and found none; every other commit takes it along."""
+        return self._submit(lambda _: None) if self.pending else None
 
-        def job(tx: Tx) -> None:
-            now = self.foundation.clock.now_ms()
-            outbox.settle(tx, self.runtime_id, pending.settled, now)
-            for conversation_id, position in pending.cursors.items():
-                outbox.move_cursor(tx, self.runtime_id, conversation_id, position, now)
+    def _write_pending(self, tx: Tx, pending: Pending) -> None:
+        now = self.foundation.clock.now_ms()
+        outbox.settle(tx, self.runtime_id, pending.settled, now)
+        for conversation_id, position in pending.cursors.items():
+            outbox.move_cursor(tx, self.runtime_id, conversation_id, position, now)
 
-        return self.foundation.database.submit(job)
+    def _wait_again(self, pending: Pending) -> None:
+        """Written twice they change nothing, so it does not matter whether they were stored after all."""
+        self.pending.settled[:0] = pending.settled
+        for conversation_id, position in pending.cursors.items():
+            known = self.pending.cursors.get(conversation_id, 0)
+            self.pending.cursors[conversation_id] = max(known, position)
 
     def elapsed_ms(self, operation: Operation) -> int:
         """How long an operation has run: by the monotonic clock, or by wall clock if that began elsewhere."""
@@ -140,6 +156,10 @@ class Room:
         if began is not None:
             return round((self.foundation.clock.monotonic() - began) * 1000)
         return self.foundation.clock.now_ms() - operation.started_at
+
+
+def _has_failed(done: asyncio.Future[Any]) -> bool:
+    return not done.cancelled() and done.exception() is not None
 
 
 def _sites_of(plan: Plan) -> list[str]:
