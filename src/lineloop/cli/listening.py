@@ -85,6 +85,7 @@ async def served(asgi: Any, listener: socket.socket) -> AsyncGenerator[None]:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         date_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )

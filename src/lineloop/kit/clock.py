@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -48,11 +49,18 @@ class SystemClock:
 
 def rfc3339(ms: int) -> str:
     """UTC text with milliseconds: `2026-01-02T03:04:05.678Z`. Raises ValueError outside years 1 to 9999."""
+    seconds, rest = divmod(ms, 1000)
+    return f"{_second(seconds)}.{rest:03d}Z"
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    """The text up to the second; many stamps share it, and writing it is the dear part."""
     try:
-        moment = _EPOCH + timedelta(milliseconds=ms)
+        moment = _EPOCH + timedelta(seconds=seconds)
     except OverflowError as error:
-        raise ValueError(f"{ms} ms is outside the years 1 to 9999") from error
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z".rjust(24, "0")
+        raise ValueError(f"{seconds} s is outside the years 1 to 9999") from error
+    return f"{moment:%Y-%m-%dT%H:%M:%S}".rjust(19, "0")
 
 
 def parse_rfc3339(text: str) -> int:

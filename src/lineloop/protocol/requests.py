@@ -47,6 +47,8 @@ MAX_QUESTION_TIMEOUT_MS = 365 * 24 * 3600 * 1000
 MAX_RUN_TIMEOUT_MS = 7 * 24 * 3600 * 1000
 MAX_LEASE_MS = 24 * 3600 * 1000
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
 EndStatus = Literal[MessageStatus.COMPLETED, MessageStatus.FAILED, MessageStatus.CANCELLED]
 
 
@@ -57,7 +59,7 @@ def _over(limit: str, maximum: int) -> PydanticCustomError:
 def _key(value: str) -> str:
     if len(value.encode()) > MAX_KEY_BYTES:
         raise _over("key_bytes", MAX_KEY_BYTES)
-    if any(ord(char) < 0x20 or ord(char) == 0x7F for char in value):
+    if _CONTROL.search(value):
         raise PydanticCustomError("value_error", "a key has no control characters")
     return value
 
