@@ -53,8 +53,8 @@ PARTS: dict[str, Part] = {
     "web": Part(["npx", "vitest", "run"], "vitest"),
     "quick": Part([*PYTEST, "-n", "2", "-m", "not slow", "--hypothesis-profile=quick", *QUICK], "pytest"),
     "slow": Part([*PYTEST, "-n", "2", "-m", "slow", *QUICK], "pytest", alone=True),
-    "faults": Part([*PYTEST, "tests/faults"], "pytest", alone=True),
-    "blackbox": Part([*PYTEST, "tests/blackbox"], "pytest", alone=True),
+    "faults": Part([*PYTEST, "-n", "2", "tests/faults"], "pytest", alone=True),
+    "blackbox": Part([*PYTEST, "-n", "2", "tests/blackbox"], "pytest", alone=True),
     "docs": Part([*PYTEST, "tests/docs"], "pytest", alone=True),
     "packaging": Part([*PYTEST, "tests/packaging"], "pytest", alone=True),
 }
