@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ HARNESS = "harness"
 RUNTIME = "runtime"
 
 MAX_PART_BYTES = 128
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,7 +31,7 @@ class Actor:
         for name, part in (("kind", self.kind), ("key", self.key)):
             if not part or len(part.encode()) > MAX_PART_BYTES:
                 raise InvalidRequest(f"actor {name} must be 1 to {MAX_PART_BYTES} bytes", pointer=f"/{name}")
-            if any(ord(char) < 0x20 or ord(char) == 0x7F for char in part):
+            if _CONTROL.search(part):
                 raise InvalidRequest(f"actor {name} has a control character", pointer=f"/{name}")
         if "/" in self.key:
             raise InvalidRequest("actor key must not contain '/'", pointer="/key")
