@@ -11,6 +11,8 @@ from tests.contract.runs.run_world import RunWorld, envelope, run_world
 from lineloop.protocol.envelopes import Stage
 from lineloop.protocol.machines import RunPhase
 
+pytestmark = pytest.mark.slow
+
 SITES = [
     (label, nth, side)
     for label, count in (

@@ -18,6 +18,8 @@ from lineloop.testing.device_world import AGENT, CONVERSATION, DeviceWorld, devi
 from lineloop.testing.scripted_containers import Script
 from lineloop.testing.waiting import until
 
+pytestmark = pytest.mark.slow
+
 
 def hanging(released: asyncio.Event) -> Script:
     script = Script()
@@ -88,7 +90,6 @@ async def test_a_call_whose_time_passed_while_down_expires_at_once(tmp_path: Pat
         assert ended["code"] in ("operation_expired", "app_activation_failed")
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("D53")
 async def test_ten_thousand_waiting_calls_are_restored_within_a_second_and_all_answered(
     tmp_path: Path,
@@ -150,7 +151,6 @@ async def fill_queue(world: DeviceWorld, count: int) -> None:
     await world.runtime.foundation.write(job)
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("D24", "D53")
 async def test_more_waiting_calls_than_one_decision_ends_are_all_answered(tmp_path: Path) -> None:
     script = Script()
@@ -166,7 +166,6 @@ async def test_more_waiting_calls_than_one_decision_ends_are_all_answered(tmp_pa
         assert await world.rows(sql) == [(301, "app_activation_failed")]
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("D23")
 async def test_more_waiting_calls_than_one_decision_moves_run_in_arrival_order(tmp_path: Path) -> None:
     script = Script()

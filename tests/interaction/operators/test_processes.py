@@ -27,6 +27,8 @@ ADMIN_TOKEN = "admin-token-of-the-test"
 ECHO = """
 from lineloop import Operator, Result, Turn
 
+pytestmark = pytest.mark.slow
+
 operator = Operator("echo", display_name="Echo")
 
 @operator.reconcile
@@ -111,7 +113,6 @@ async def world(tmp_path: Path) -> AsyncGenerator[World, None]:
             await server.close()
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("L50")
 @pytest.mark.parametrize(
     "site",
