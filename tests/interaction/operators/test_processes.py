@@ -21,13 +21,13 @@ from lineloop.server.app import Server
 from lineloop.server.settings import ServerSettings
 from lineloop.testing import until
 
+pytestmark = pytest.mark.slow
+
 ADMIN_TOKEN = "admin-token-of-the-test"
 
 # Word for word as the documentation shows it.
 ECHO = """
 from lineloop import Operator, Result, Turn
-
-pytestmark = pytest.mark.slow
 
 operator = Operator("echo", display_name="Echo")
 
