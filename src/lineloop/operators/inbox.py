@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
 from lineloop.kit.records import record
+from lineloop.protocol.actors import RUNTIME
 from lineloop.protocol.envelopes import TERMINAL_TYPES, EnvelopeType
 from lineloop.protocol.messages import Message
 
@@ -69,9 +70,11 @@ class Inbox(Sequence[Message]):
 
 
 def late_result(message: Message) -> LateResult | None:
-    """The final tool answer that a message carries as the reply to an invoke, or None."""
+    """The final tool answer that a device gives as the reply to an invoke, or None."""
     envelope = message.envelope
-    if envelope is None or message.reply_to_id is None or envelope.get("type") not in TERMINAL_TYPES:
+    if envelope is None or message.reply_to_id is None or message.actor.kind != RUNTIME:
+        return None
+    if envelope.get("type") not in TERMINAL_TYPES:
         return None
     payload: Any = envelope.get("payload")
     fields: dict[str, Any] = payload if isinstance(payload, dict) else {}

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NoReturn, cast
 
-from lineloop.protocol.actors import USER, Actor
-from lineloop.protocol.errors import ErrorCode, InvalidRequest, LoopError, PatchInvalid
+from lineloop.protocol.actors import RUNTIME, USER, Actor
+from lineloop.protocol.errors import ErrorCode, Forbidden, InvalidRequest, LoopError, PatchInvalid
 from lineloop.protocol.json_rules import check_depth
 from lineloop.protocol.patches import PatchOp, check_model, empty_content
 
@@ -28,6 +28,9 @@ CONTROLLED_META = frozenset({"output", "question", "answer"})
 MAX_CONTENT_DEPTH = 128
 
 INVENTORY_TYPE = "lineup.runtime.inventory"
+DEVICE_TYPES = frozenset(
+    {"lineup.tool.accepted", "lineup.tool.progress", "lineup.tool.result", "lineup.tool.error"}
+)
 
 
 class Purpose(StrEnum):
@@ -111,25 +114,39 @@ def derive_purpose(actor: Actor, content: Mapping[str, Any], asked: Purpose | No
     """The purpose of a spoken message (§2.3).
 
     One envelope block makes it `envelope`, or `inventory` when it publishes one; else people give `input` and
-    others `speech`. `asked` is what the speaker named. Raises InvalidRequest when the content contradicts it.
+    others `speech`. `asked` is what the speaker named. Raises InvalidRequest when the content contradicts it,
+    Forbidden when anyone but a device speaks what only devices say: receipts, results, inventories.
     """
     envelope = envelope_of(content)
+    if envelope is not None and actor.kind != RUNTIME and _is_a_devices_word(envelope):
+        raise Forbidden(f"only a device speaks {envelope['type']}", pointer="/content/blocks/0/envelope/type")
     if envelope is None:
         natural = Purpose.INPUT if actor.kind == USER else Purpose.SPEECH
         if asked in (None, natural, Purpose.SPEECH, Purpose.INPUT):
             return asked or natural
         raise InvalidRequest(f"purpose {asked} does not fit this content", pointer="/purpose")
     if asked is not None:
+        if asked is Purpose.INVENTORY and actor.kind != RUNTIME:
+            raise Forbidden("only a device publishes inventories", pointer="/purpose")
         if asked.carries_envelope:
             return asked
         raise InvalidRequest("an envelope needs the purpose envelope or inventory", pointer="/purpose")
+    return Purpose.INVENTORY if _publishes(envelope) else Purpose.ENVELOPE
+
+
+def _publishes(envelope: Mapping[str, Any]) -> bool:
+    """Whether this tells an inventory; an agent's question for one has no revision."""
     payload: Any = envelope.get("payload")
-    publishes = (
+    return (
         envelope.get("type") == INVENTORY_TYPE
         and isinstance(payload, dict)
         and cast("dict[str, Any]", payload).get("revision") is not None
     )
-    return Purpose.INVENTORY if publishes else Purpose.ENVELOPE
+
+
+def _is_a_devices_word(envelope: Mapping[str, Any]) -> bool:
+    type_ = envelope.get("type")
+    return isinstance(type_, str) and (type_ in DEVICE_TYPES or _publishes(envelope))
 
 
 def validate_content(content: Any, *, allow_controlled: bool = False, streaming: bool = False) -> None:

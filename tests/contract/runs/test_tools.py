@@ -18,7 +18,7 @@ from tests.contract.runs.run_world import (
 
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.envelopes import Stage, tool_result
-from lineloop.protocol.errors import ErrorCode, LoopError
+from lineloop.protocol.errors import ErrorCode, Forbidden, LoopError
 from lineloop.protocol.machines import RunPhase
 from lineloop.protocol.messages import Message, Purpose
 from lineloop.server.commit.asking import answer_in
@@ -122,8 +122,9 @@ async def test_a_stale_inventory_is_refreshed_and_the_same_call_sent_again(world
 async def test_only_the_device_that_was_called_can_answer_a_call(world: RunWorld) -> None:
     run, invoke = await start_a_focus(world, "stop")
     forged = tool_result(world.head("pomodoro"), {"outcome": "interrupted"}, call_id=invoke.key, sequence=1)
-    for actor in (Actor("operator", "mallory"), Actor("runtime", "other")):
-        await world.device_speaks(forged, reply_to=invoke.id, actor=actor)
+    with pytest.raises(Forbidden):
+        await world.device_speaks(forged, reply_to=invoke.id, actor=Actor("operator", "mallory"))
+    await world.device_speaks(forged, reply_to=invoke.id, actor=Actor("runtime", "other"))
     await world.clock.advance(2)
     assert (await world.run(run)).phase is RunPhase.WAITING_INPUT
     await world.answer(invoke, 1, {"outcome": "nothing_to_interrupt"})

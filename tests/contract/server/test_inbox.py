@@ -159,7 +159,7 @@ async def test_an_open_stream_blocks_nobody_and_is_never_read_half(world: Server
 
 async def test_poll_may_name_purposes_and_still_moves_past_the_others(world: ServerWorld) -> None:
     conversation = await world.conversation()
-    block = {"id": "envelope", "type": "envelope", "envelope": {"type": "lineup.tool.result"}}
+    block = {"id": "envelope", "type": "envelope", "envelope": {"type": "lineup.tool.invoke"}}
     content = {"version": "1.1", "biz": "chat", "meta": {}, "blocks": [block]}
     await speak(world.http, conversation, "a", "words", target="operator/echo")
     await speak(world.http, conversation, "b", content=content, target="operator/echo")

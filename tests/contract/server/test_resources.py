@@ -49,7 +49,7 @@ async def test_envelopes_do_not_wake(world: ServerWorld) -> None:
     await speak(world.http, conversation, "a", target="operator/echo")
     await world.advance(0.1)
     before = await stored(world, conversation)
-    block = {"id": "envelope", "type": "envelope", "envelope": {"type": "lineup.tool.result"}}
+    block = {"id": "envelope", "type": "envelope", "envelope": {"type": "lineup.tool.invoke"}}
     content = {"version": "1.1", "biz": "chat", "meta": {}, "blocks": [block]}
     await speak(world.http, conversation, "b", content=content, target="operator/echo")
     await world.advance(2)

@@ -9,6 +9,8 @@ from lineloop.protocol.content import envelope_content
 from lineloop.protocol.messages import Message
 from lineloop.testing.scripted import wire_message
 
+DEVICE = {"kind": "runtime", "key": "desk"}
+
 
 def message(purpose: str = "input", **changes: Any) -> Message:
     return Message.from_wire(wire_message(purpose=purpose, **changes))
@@ -16,7 +18,7 @@ def message(purpose: str = "input", **changes: Any) -> Message:
 
 def device_message(kind: str, payload: dict[str, Any], reply_to: str | None = "invoke-1") -> Message:
     envelope = {"type": kind, "payload": payload, "correlation": {"call_id": "run-1/2.0", "sequence": 4}}
-    return message("envelope", content=envelope_content(envelope), reply_to_id=reply_to)
+    return message("envelope", content=envelope_content(envelope), reply_to_id=reply_to, actor=DEVICE)
 
 
 def test_people_and_operators_are_listed_and_programs_are_only_covered() -> None:

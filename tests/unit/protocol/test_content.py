@@ -18,11 +18,12 @@ from lineloop.protocol.content import (
     text_content,
     validate_content,
 )
-from lineloop.protocol.errors import ErrorCode, InvalidRequest, LoopError
+from lineloop.protocol.errors import ErrorCode, Forbidden, InvalidRequest, LoopError
 from lineloop.protocol.patches import empty_content
 
 PERSON = Actor("user", "ann")
 OPERATOR = Actor("operator", "echo")
+DEVICE = Actor("runtime", "desk")
 CONTROLLED = [
     {"id": "q", "type": "ask", "text": "?"},
     {"id": "q", "type": "confirm", "text": "?"},
@@ -143,8 +144,23 @@ def test_purpose_follows_from_speaker_and_content() -> None:
     assert derive_purpose(OPERATOR, text_content("x")) is Purpose.SPEECH
     assert derive_purpose(OPERATOR, envelope) is Purpose.ENVELOPE
     assert derive_purpose(OPERATOR, asked) is Purpose.ENVELOPE
-    assert derive_purpose(OPERATOR, published) is Purpose.INVENTORY
-    assert derive_purpose(OPERATOR, asked, Purpose.INVENTORY) is Purpose.INVENTORY
+    assert derive_purpose(DEVICE, published) is Purpose.INVENTORY
+    assert derive_purpose(DEVICE, published, Purpose.INVENTORY) is Purpose.INVENTORY
+
+
+@pytest.mark.parametrize("speaker", [PERSON, OPERATOR])
+def test_nobody_but_a_device_speaks_a_devices_words(speaker: Actor) -> None:
+    for kind in ("accepted", "progress", "result", "error"):
+        with pytest.raises(Forbidden):
+            derive_purpose(speaker, envelope_content({"type": f"lineup.tool.{kind}"}))
+        with pytest.raises(Forbidden):
+            derive_purpose(speaker, envelope_content({"type": f"lineup.tool.{kind}"}), Purpose.ENVELOPE)
+    published = envelope_content({"type": "lineup.runtime.inventory", "payload": {"revision": "inv_1"}})
+    asked = envelope_content({"type": "lineup.runtime.inventory", "payload": {}})
+    with pytest.raises(Forbidden):
+        derive_purpose(speaker, published)
+    with pytest.raises(Forbidden):
+        derive_purpose(speaker, asked, Purpose.INVENTORY)
 
 
 @pytest.mark.parametrize("asked", [Purpose.ENVELOPE, Purpose.QUESTION, Purpose.RUN, Purpose.ANSWER])
