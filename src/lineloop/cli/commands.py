@@ -77,6 +77,8 @@ def finish(work: Callable[[], int | None]) -> None:
         from lineloop.cli.lifetime import why_not_started
 
         failure = why_not_started(error)
+        if failure is None and isinstance(error, OSError) and error.filename:
+            failure = CommandFailed(f"{error.filename}: {error.strerror} (storage_unavailable)")
         if failure is None:
             raise
         code = tell(failure)

@@ -64,3 +64,16 @@ def test_numbers_inside_durations_are_not_numbers_of_their_own() -> None:
 def test_a_length_of_time_is_said_shortly(milliseconds: int, english: str, chinese: str) -> None:
     assert spoken(milliseconds, chinese=False) == english
     assert spoken(milliseconds, chinese=True) == chinese
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("start a -5 minute focus", -300_000),
+        ("负5分钟", -300_000),
+        ("a tea-5 minutes", 300_000),
+        ("one 5-minute focus", 300_000),
+    ],
+)
+def test_a_minus_of_its_own_counts_and_a_hyphen_does_not(text: str, milliseconds: int) -> None:
+    assert [found.milliseconds for found in find_durations(text)] == [milliseconds]

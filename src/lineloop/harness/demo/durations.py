@@ -133,7 +133,7 @@ def _from_english(match: re.Match[str]) -> Duration | None:
         return None  # "a s…", "an h": letters, not units
     if match["tail_half"] or match["and_half"]:
         amount += Fraction(1, 2)
-    return Duration(int(amount * _UNITS[unit]), match.start(), match.end())
+    return _duration(match, amount * _UNITS[unit])
 
 
 def _from_chinese(match: re.Match[str]) -> Duration | None:
@@ -142,7 +142,15 @@ def _from_chinese(match: re.Match[str]) -> Duration | None:
         return None
     if match["half"]:
         amount += Fraction(1, 2)
-    return Duration(int(amount * _UNITS[match["unit"]]), match.start(), match.end())
+    return _duration(match, amount * _UNITS[match["unit"]])
+
+
+def _duration(match: re.Match[str], milliseconds: Fraction) -> Duration:
+    """A minus of its own counts, so that `-5 minutes` is asked about and not taken for 5."""
+    before = match.string[: match.start()]
+    negative = before.endswith(("-", "−", "负")) and not before[-2:-1].isalnum()
+    sign = -1 if negative else 1
+    return Duration(sign * int(milliseconds), match.start() - negative, match.end())
 
 
 def find_numbers(text: str) -> list[tuple[Fraction, int, int]]:
