@@ -12,6 +12,8 @@ from tests.contract.server.calls import get, history, speak
 from lineloop.protocol.error_codes import ERRORS
 from lineloop.testing.server_world import ServerWorld
 
+pytestmark = pytest.mark.slow
+
 CASES: dict[str, tuple[str, str, bytes, dict[str, str], str]] = {
     "unknown route": ("GET", "/v1/nowhere", b"", {}, "route_not_found"),
     "root": ("GET", "/", b"", {}, "route_not_found"),

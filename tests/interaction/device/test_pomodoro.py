@@ -12,6 +12,8 @@ from lineloop.testing.device_world import CONVERSATION, DeviceWorld, device_worl
 from lineloop.testing.simulated_host import Manner, SimulatedHost
 from lineloop.testing.waiting import until
 
+pytestmark = pytest.mark.slow
+
 STARTED = ["starting", "started"]
 MINUTES_5 = 300
 
