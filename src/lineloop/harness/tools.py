@@ -17,6 +17,8 @@ from lineloop.harness.adapters.port import Json, ToolCall, ToolOutcome, ToolResu
 from lineloop.harness.port import DeviceInventory, Invoke, PersonQuestion
 from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
+from lineloop.protocol.errors import LoopError
+from lineloop.protocol.schemas import check_schema
 from lineloop.protocol.tools import CallModel, Inventory
 
 INVENTORY = "inventory"
@@ -148,12 +150,13 @@ def schema_problems(schema: Json, value: Any) -> list[Json]:
     problem.
     """
     try:
+        check_schema(schema)  # a reference to a file or an address must never be followed
         validator = jsonschema_rs.validator_for(schema)
         return [
             {"pointer": "".join(f"/{part}" for part in error.instance_path), "message": str(error.message)}
             for error in validator.iter_errors(value)
         ]
-    except (ValueError, jsonschema_rs.ReferencingError) as error:
+    except (LoopError, ValueError, jsonschema_rs.ReferencingError) as error:
         return [{"pointer": "", "message": f"the schema cannot be used: {error}"}]
 
 

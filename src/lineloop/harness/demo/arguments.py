@@ -23,6 +23,8 @@ from lineloop.harness.demo.durations import (
     normalise,
 )
 from lineloop.kit.json import loads
+from lineloop.protocol.errors import LoopError
+from lineloop.protocol.schemas import check_schema
 
 Schema = dict[str, Any]
 
@@ -227,10 +229,11 @@ def _put_number(name: str, schema: Schema, value: Fraction, filled: Filled) -> N
 def _problem_of(schema: Schema, value: Any) -> str:
     """Empty when the value satisfies its own schema, otherwise what is wrong, in the schema's terms."""
     try:
+        check_schema(schema)
         jsonschema_rs.validator_for(schema).validate(value)
     except jsonschema_rs.ValidationError as error:
         return str(error.message)
-    except ValueError:
+    except (LoopError, ValueError):
         return "the tool's schema cannot be used"
     return ""
 
