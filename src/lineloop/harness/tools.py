@@ -11,14 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-import jsonschema_rs
-
 from lineloop.harness.adapters.port import Json, ToolCall, ToolOutcome, ToolResult, ToolSpec
 from lineloop.harness.port import DeviceInventory, Invoke, PersonQuestion
 from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import LoopError
-from lineloop.protocol.schemas import check_schema
+from lineloop.protocol.schemas import schema_of
 from lineloop.protocol.tools import CallModel, Inventory
 
 INVENTORY = "inventory"
@@ -150,14 +148,9 @@ def schema_problems(schema: Json, value: Any) -> list[Json]:
     problem.
     """
     try:
-        check_schema(schema)  # a reference to a file or an address must never be followed
-        validator = jsonschema_rs.validator_for(schema)
-        return [
-            {"pointer": "".join(f"/{part}" for part in error.instance_path), "message": str(error.message)}
-            for error in validator.iter_errors(value)
-        ]
-    except (LoopError, ValueError, jsonschema_rs.ReferencingError) as error:
-        return [{"pointer": "", "message": f"the schema cannot be used: {error}"}]
+        return [{**broken} for broken in schema_of(schema).errors(value)]
+    except LoopError as error:
+        return [{"pointer": "", "message": f"the schema cannot be used: {error.message}"}]
 
 
 def build_invoke(

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-import jsonschema_rs
-
 from lineloop.harness.demo.durations import (
     MS_PER_DAY,
     MS_PER_HOUR,
@@ -24,7 +22,7 @@ from lineloop.harness.demo.durations import (
 )
 from lineloop.kit.json import loads
 from lineloop.protocol.errors import LoopError
-from lineloop.protocol.schemas import check_schema
+from lineloop.protocol.schemas import schema_of
 
 Schema = dict[str, Any]
 
@@ -229,13 +227,10 @@ def _put_number(name: str, schema: Schema, value: Fraction, filled: Filled) -> N
 def _problem_of(schema: Schema, value: Any) -> str:
     """Empty when the value satisfies its own schema, otherwise what is wrong, in the schema's terms."""
     try:
-        check_schema(schema)
-        jsonschema_rs.validator_for(schema).validate(value)
-    except jsonschema_rs.ValidationError as error:
-        return str(error.message)
-    except (LoopError, ValueError):
+        broken = schema_of(schema).errors(value)
+    except LoopError:
         return "the tool's schema cannot be used"
-    return ""
+    return broken[0]["message"] if broken else ""
 
 
 def _fill_enum(name: str, schema: Schema, text: str, filled: Filled) -> None:
