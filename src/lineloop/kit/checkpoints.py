@@ -1,52 +1,60 @@
-"""The write-ahead log: sized before use, moved into the database file beside the writer, started anew.
+"""When the write-ahead log is moved into the database file and started anew, so that it stays small.
 
 The bulk is moved by PASSIVE checkpoints on an own connection: they wait for nobody and nobody waits for them.
 While writes go on such a checkpoint never catches up, and a log that is not wholly moved only grows; so the
 writer itself moves the small rest between two batches, until its next write starts at the front again (a
 reader in that very moment prevents it, hence some tries).
 
-How many pages a change costs is learned from each checkpoint, because SQLite tells the size of the log only
-then.
+How long the log is, is read from the log itself after each commit, never estimated: rows differ by orders of
+magnitude. A log that became large in a burst, or behind a long reader, gives its space back: at its next
+start (`journal_size_limit` of the writer's connection), or here when nobody writes.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from pathlib import Path
 
 import structlog
 
+from lineloop.kit.write_ahead_log import LogFile, log_bytes
+
 _log = structlog.get_logger(__name__)
-_FIRST_GUESS_PAGES = 4.0
 _RESTART_TRIES = 4
-_FRAME_BYTES = 4096 + 24
-_CHUNK = bytes(1 << 20)
+_HOLD_SECONDS = 0.1
+_LONGEST_HOLD_SECONDS = 2.0
+_RETRY_SECONDS = 2.0
+_LARGE = 2
 
 
 class Checkpoints:
-    """A thread with its own connection that checkpoints when about `pages` pages were written.
+    """A thread with its own connection that checkpoints whenever the log has `pages` pages.
 
-    `hold_readers()` is a context in which, for a moment, no read runs.
+    `hold_readers(seconds)` is a context in which no read runs, unless one takes longer than `seconds`. Large
+    is a file of several times `pages`, and then it is made small even when nobody writes.
     """
 
     def __init__(
         self,
         connect: Callable[[], sqlite3.Connection],
-        hold_readers: Callable[[], AbstractContextManager[None]],
+        hold_readers: Callable[[float], AbstractContextManager[None]],
+        log: LogFile,
         pages: int,
     ) -> None:
         self._hold_readers = hold_readers
         self._connect = connect
+        self._file = log
         self._pages = pages
-        self._changes = 0
-        self._due_at = pages / _FIRST_GUESS_PAGES
-        self._log_pages = 0
-        self._tries_left = 0
+        self._large_bytes = _LARGE * log_bytes(pages)
+        # Of the writer's thread: the log it writes to, the frame at which it is due, and what is tried.
+        self._header = b""
+        self._due = pages
+        self._tries_left = _RESTART_TRIES
+        # Set by the checkpoint thread: the log whose rest the writer shall move.
+        self._rest_of: bytes | None = None
         self._wake = threading.Event()
         self._closing = False
         self._thread = threading.Thread(target=self._main, name="lineloop-checkpoints", daemon=True)
@@ -55,18 +63,14 @@ class Checkpoints:
     def open(self) -> None:
         self._thread.start()
 
-    def committed(self, connection: sqlite3.Connection, changes: int) -> None:
-        """`changes` rows were committed on `connection`. Called on the writer's thread, between batches."""
-        self._changes += changes
-        if self._tries_left:
-            self._tries_left -= 1
-            before = self._log_pages
-            # The last try is made with the readers held, so that it succeeds whatever they do.
-            with contextlib.nullcontext() if self._tries_left > 1 else self._hold_readers():
-                self._move(connection)
-            if self._log_pages < before:
-                self._tries_left = 0
-        elif self._changes >= self._due_at and not self._wake.is_set():
+    def committed(self, connection: sqlite3.Connection) -> None:
+        """Something was committed on `connection`. Called on the writer's thread, between batches."""
+        header = self._file.header()
+        if header != self._header:
+            self._header, self._due, self._tries_left = header, self._pages, _RESTART_TRIES
+        if self._rest_of == header:
+            self._move_rest(connection)
+        elif not self._wake.is_set() and self._file.holds(header, self._due):
             self._wake.set()
 
     def close(self) -> None:
@@ -74,62 +78,67 @@ class Checkpoints:
         self._closing = True
         self._wake.set()
         self._thread.join()
+        self._file.close()
+
+    def _move_rest(self, connection: sqlite3.Connection) -> None:
+        """One try, after which the next write finds nothing in its way and starts the log anew."""
+        self._tries_left -= 1
+        frames = self._due
+        try:
+            if self._tries_left:
+                frames = self._move(connection)[0]
+            else:
+                # The last try is made with the readers held; the longer the log, the longer it may take.
+                patience = min(_HOLD_SECONDS * max(1, self._due / self._pages), _LONGEST_HOLD_SECONDS)
+                with self._hold_readers(patience):
+                    frames = self._move(connection)[0]
+        except sqlite3.Error as error:
+            # Nothing is lost: the log only grows. A broken disk shows itself at a commit.
+            _log.warning("checkpoint_failed", error=str(error))
+            self._tries_left = 0
+        if not self._tries_left:
+            # Somebody reads for long. Every commit would be slow if each tried again.
+            self._rest_of = None
+            self._due = frames + self._pages
+            self._tries_left = _RESTART_TRIES
 
     def _main(self) -> None:
         connection: sqlite3.Connection | None = None
+        large = False
         while True:
-            self._wake.wait()
+            self._wake.wait(_RETRY_SECONDS if large else None)
+            header = self._file.header()
             try:
                 connection = connection or self._connect()
                 if self._closing:
                     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                     break
-                self._move(connection)
-                self._tries_left = _RESTART_TRIES
+                frames, moved = self._move(connection)
+                if frames == moved and self._file.bytes_on_disk() > self._large_bytes:
+                    self._truncate(connection)
             except sqlite3.Error as error:
-                # The log only grows; the next commit asks again. A broken disk shows itself at the writer.
                 _log.warning("checkpoint_failed", error=str(error))
                 if self._closing:
                     break
+            large = self._file.bytes_on_disk() > self._large_bytes
+            self._rest_of = header
             self._wake.clear()
             if self._closing:
                 self._wake.set()
         if connection is not None:
             connection.close()
 
-    def _move(self, connection: sqlite3.Connection) -> None:
-        """Checkpoint what can be moved now, and learn what the log has become."""
-        changes = self._changes
-        _, log, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    def _move(self, connection: sqlite3.Connection) -> tuple[int, int]:
+        """Checkpoint what can be moved now: how many frames the log has, and how many of them are moved."""
+        _, frames, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         self.completed += 1
-        self._log_pages = log
-        if log == moved:
-            if log > 0 and changes > 0:
-                self._due_at = self._pages / min(max(log / changes, 0.05), 64.0)
-            self._changes = 0
+        return frames, moved
 
-
-def presize_log(path: Path, pages: int) -> None:
-    """Give a database without a log one of `pages` zeroed pages.
-
-    A commit that overwrites blocks costs half of one that makes the file grow (measured: 0.23 against 0.43
-    ms), because the file system has no metadata to write. SQLite takes a log that starts with zeros for an
-    empty one. A log that exists, and so may be in use, is never touched: the new one appears whole, by a
-    link, or not at all.
-    """
-    log = path.with_name(f"{path.name}-wal")
-    if log.exists() or not path.exists():
-        return
-    beside = path.with_name(f".{path.name}-wal.{os.getpid()}.new")
-    # Only speed is at stake: on a full disk, or a file system without links, the log grows as it needs.
-    with contextlib.suppress(OSError):
-        try:
-            with beside.open("wb") as file:
-                for _ in range(0, pages * _FRAME_BYTES, len(_CHUNK)):
-                    file.write(_CHUNK)
-                file.flush()
-                os.fsync(file.fileno())
-            beside.chmod(path.stat().st_mode & 0o777)
-            os.link(beside, log)
-        finally:
-            beside.unlink(missing_ok=True)
+    def _truncate(self, connection: sqlite3.Connection) -> None:
+        """Give the space back, unless that moment somebody writes or reads: then it is tried again."""
+        usual = connection.execute("PRAGMA busy_timeout").fetchone()[0]
+        connection.execute("PRAGMA busy_timeout=0")
+        with contextlib.ExitStack() as stack:
+            stack.callback(connection.execute, f"PRAGMA busy_timeout={usual}")
+            stack.enter_context(self._hold_readers(_HOLD_SECONDS))
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from lineloop.kit.checkpoints import Checkpoints, presize_log
+from lineloop.kit.checkpoints import Checkpoints
 from lineloop.kit.clock import Clock
 from lineloop.kit.faults import Faults
 from lineloop.kit.filesystem import NetworkFilesystem, refuse_network_filesystem
@@ -31,6 +31,7 @@ from lineloop.kit.storage_errors import (
     storage_failure,
 )
 from lineloop.kit.transaction import Tx
+from lineloop.kit.write_ahead_log import LogFile, log_bytes, log_path, presize_log
 from lineloop.kit.writer import AFTER_COMMIT, BEFORE_COMMIT, Job, Writer
 
 __all__ = [
@@ -87,7 +88,9 @@ class Database:
         self._reading = 0
         self._fatal: DatabaseError | None = None
         self._readers = Readers(lambda: _connect_reader(path), self._from_reader, readers)
-        self._checkpoints = Checkpoints(lambda: _connect_writer(path), self._readers.held, _CHECKPOINT_PAGES)
+        self._checkpoints = Checkpoints(
+            lambda: _connect_writer(path), self._readers.held, LogFile(path), _CHECKPOINT_PAGES
+        )
         self._writer = Writer(
             lambda: _connect_first(path), self._from_writer, self._checkpoints.committed, faults
         )
@@ -236,7 +239,7 @@ def _run_callback(callback: Callable[[], object], label: str) -> None:
 
 def _connect_first(path: Path) -> sqlite3.Connection:
     """The writer's connection; before it, a file that nobody has open gets its mode and its log."""
-    if not path.with_name(f"{path.name}-wal").exists():
+    if not log_path(path).exists():
         # SQLite drops a log beside an empty file, hence the mode is set, and written, first.
         _connect_writer(path).close()
         presize_log(path, _PRESIZED_PAGES)
@@ -253,12 +256,14 @@ def _connect_writer(path: Path) -> sqlite3.Connection:
         connection.close()
         raise DatabaseUnavailable(f"{path} cannot use a write-ahead log (journal mode {mode})")
     # fullfsync: on macOS an ordinary fsync does not reach the disk. temp_store: the journal of a savepoint
-    # lives as long as its job, and would else be a file that is made and deleted for it.
+    # lives as long as its job, and would else be a file that is made and deleted for it. journal_size_limit:
+    # a log that starts anew gives back what a burst had made of it.
     pragmas = (
         "synchronous=FULL",
         "fullfsync=ON",
         "foreign_keys=ON",
         "wal_autocheckpoint=0",
+        f"journal_size_limit={log_bytes(_PRESIZED_PAGES)}",
         "temp_store=MEMORY",
     )
     for pragma in pragmas:

@@ -50,7 +50,7 @@ class Readers:
             thread.join()
 
     @contextlib.contextmanager
-    def held(self, seconds: float = 0.1) -> Generator[None, None, None]:
+    def held(self, seconds: float) -> Generator[None, None, None]:
         """Let no read begin, after waiting at most `seconds` for the running ones to end."""
         with self._gate:
             self._held = True

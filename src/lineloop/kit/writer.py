@@ -63,7 +63,7 @@ class Job:
 class Writer:
     """Runs on its own thread; `put` is the only door in, `deliver(jobs, fatal)` the only one out.
 
-    `deliver` is called on the writer's thread once per batch. `committed(changes)` follows each batch that
+    `deliver` is called on the writer's thread once per batch. `committed(connection)` follows each batch that
     wrote something. `fatal` is the failure after which no more work is accepted.
     """
 
@@ -71,7 +71,7 @@ class Writer:
         self,
         connect: Callable[[], sqlite3.Connection],
         deliver: Callable[[list[Job], DatabaseError | None], None],
-        committed: Callable[[sqlite3.Connection, int], None],
+        committed: Callable[[sqlite3.Connection], None],
         faults: Faults,
     ) -> None:
         self._connect = connect
@@ -159,9 +159,9 @@ class Writer:
             self.fatal = self.fatal or DatabaseOutcomeUnknown(f"the writer crashed: {error!r}")
             self._fail(batch, self.fatal)
         self._deliver(batch, self.fatal)
-        if self.fatal is None and (changes := self._connection.total_changes - self._changes):
-            self._changes += changes
-            self._committed(self._connection, changes)
+        if self.fatal is None and self._changes != (changes := self._connection.total_changes):
+            self._changes = changes
+            self._committed(self._connection)
 
     def _attempt(self, jobs: list[Job]) -> bool:
         """One transaction over `jobs`. False when it is undone and the jobs must be run one by one."""
