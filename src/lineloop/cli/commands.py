@@ -190,23 +190,34 @@ def run_operator(
 
 
 @app.command("chat")
-def chat(
+def chat(  # noqa: PLR0913 (every option of a command is a parameter)
     text: Annotated[str | None, typer.Argument(help="Say this, wait for the answer and exit.")] = None,
     conversation: Annotated[str | None, typer.Option(help="Go on in this conversation.")] = None,
     to: Annotated[str, typer.Option(help="Whom you talk to.", metavar="operator/KEY")] = "operator/assistant",
     as_json: Json = False,
     new: Annotated[bool, typer.Option("--new", help="Begin a new conversation.")] = False,
+    answer: Annotated[
+        str | None, typer.Option(help="Answer the open question: a number, a label or your words.")
+    ] = None,
+    dismiss: Annotated[bool, typer.Option("--dismiss", help="Close the open question unanswered.")] = False,
+    question: Annotated[str | None, typer.Option(help="Which one, when several are open.")] = None,
     data_dir: DataDir = None,
     server: Server = None,
     token: Token = None,
 ) -> None:
-    """Talk to your agents in the terminal."""
+    """Talk to your agents in the terminal.
+
+    With TEXT: say it once, wait for its answer, exit. Exit code 75 means that it was sent and that the answer
+    waits for yours to a question: give it with --answer or --dismiss.
+    """
     settings = settings_for(data_dir, server, token)
 
     async def work() -> int:
         from lineloop.cli.chat.command import ChatOptions, run_chat
 
-        return await run_chat(settings, ChatOptions(text, conversation, to, as_json, new))
+        return await run_chat(
+            settings, ChatOptions(text, conversation, to, as_json, new, answer, dismiss, question)
+        )
 
     run_async(work)
 

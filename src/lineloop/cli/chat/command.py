@@ -1,16 +1,27 @@
-"""`lineloop chat`: chooses server, conversation and the way of talking (terminal, one text, a pipe)."""
+"""`lineloop chat`: chooses server, conversation and the way: a terminal, one text, an answer, a pipe."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from collections.abc import Callable
 
 from rich.console import Console
 
-from lineloop.cli.chat.once import Exchange, exchange_lines, read_stdin, show_plain
+from lineloop.cli.chat.once import Exchange, exchange_lines
+from lineloop.cli.chat.output import (
+    OutputLost,
+    checked_text,
+    read_lines,
+    tolerate_encodings,
+    write_line,
+    write_note,
+)
+from lineloop.cli.chat.painter import plain
 from lineloop.cli.chat.session import ChatSession
 from lineloop.cli.chat.transcript import Line
 from lineloop.cli.chat.wire import ChatWire
-from lineloop.cli.failures import Exit
+from lineloop.cli.failures import CommandFailed, Exit
 from lineloop.cli.reach import person_transport
 from lineloop.cli.running import CHAT, read_private, write_private
 from lineloop.client.transport import Transport
@@ -24,29 +35,68 @@ from lineloop.settings import Settings
 
 @record
 class ChatOptions:
-    text: str | None
-    conversation: str | None
-    to: str
-    as_json: bool
-    new: bool
+    """What was asked for. `answer` and `dismiss` close an open question, of several the one of `question`."""
+
+    text: str | None = None
+    conversation: str | None = None
+    to: str = "operator/assistant"
+    as_json: bool = False
+    new: bool = False
+    answer: str | None = None
+    dismiss: bool = False
+    question: str | None = None
 
 
 async def run_chat(settings: Settings, options: ChatOptions) -> int:
     """Raises LoopError, CommandFailed."""
+    tolerate_encodings()
+    _check(options)
     to = Actor.parse(options.to)
     transport = person_transport(settings)
     clock = SystemClock()
     ids = Ids(clock)
     try:
         wire = await _join(settings, options, transport, to)
-        if options.text is not None:
-            return await _once(wire, clock, ids, options)
+        if options.text is not None or options.answer is not None or options.dismiss:
+            return await _once(Exchange(wire, clock, ids, _shower(options), write_note), options)
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            return await exchange_lines(wire, clock, ids, read_stdin())
+            return await exchange_lines(
+                lambda: Exchange(wire, clock, ids, _show, write_note), _show, read_lines()
+            )
         await ChatSession(wire, clock, ids, Console(highlight=False)).run()
         return Exit.DONE
+    except OutputLost as lost:
+        if lost.silent:
+            return Exit.FAILED
+        raise
     finally:
         await transport.close()
+
+
+def _check(options: ChatOptions) -> None:
+    """Raises CommandFailed (2) for what cannot be meant, before anything is sent."""
+    named = {
+        "the text": options.text,
+        "--answer": options.answer,
+        "--to": options.to,
+        "--conversation": options.conversation,
+        "--question": options.question,
+    }
+    for what, value in named.items():
+        checked_text(value or "", what)
+    for what in ("the text", "--answer"):
+        value = named[what]
+        if value is not None and not value.strip():
+            raise CommandFailed(f"{what} is empty; nothing was sent", Exit.USAGE)
+    asked = [options.text is not None, options.answer is not None, options.dismiss]
+    if sum(asked) > 1:
+        raise CommandFailed("give one of TEXT, --answer and --dismiss", Exit.USAGE)
+    if options.question and not (options.answer is not None or options.dismiss):
+        raise CommandFailed("--question goes with --answer or --dismiss", Exit.USAGE)
+    if options.new and (asked[1] or asked[2] or options.conversation):
+        raise CommandFailed(
+            "--new begins a conversation; it goes with no other and with no answer", Exit.USAGE
+        )
 
 
 async def _join(settings: Settings, options: ChatOptions, transport: Transport, to: Actor) -> ChatWire:
@@ -58,19 +108,31 @@ async def _join(settings: Settings, options: ChatOptions, transport: Transport, 
     return wire
 
 
-async def _once(wire: ChatWire, clock: SystemClock, ids: Ids, options: ChatOptions) -> int:
+async def _once(exchange: Exchange, options: ChatOptions) -> int:
+    try:
+        if options.text is not None:
+            await exchange.say(options.text)
+        else:
+            await exchange.answer(options.answer, options.question)
+    except asyncio.CancelledError:
+        if exchange.sent is not None:
+            write_note("lineloop: left; what you said was sent and stays")
+        raise
+    finally:
+        if options.as_json and exchange.sent is not None:
+            write_line(dumps(exchange.document()))
+    failure = exchange.failure()
+    if failure is not None and exchange.blocked is not None:
+        raise failure
+    return Exit.FAILED if failure else Exit.DONE
+
+
+def _shower(options: ChatOptions) -> Callable[[Line], None]:
     def quiet(_: Line) -> None:
         """The document at the end says it all."""
 
-    exchange = Exchange(wire, clock, ids, quiet if options.as_json else show_plain)
-    try:
-        await exchange.run(options.text or "")
-    finally:
-        if options.as_json:
-            print(dumps(exchange.document()))
-    return Exit.FAILED if _failed(exchange) else Exit.DONE
+    return quiet if options.as_json else _show
 
 
-def _failed(exchange: Exchange) -> bool:
-    answers = exchange.answers()
-    return bool(answers) and answers[-1].status.value == "failed"
+def _show(line: Line) -> None:
+    write_line(plain(line))

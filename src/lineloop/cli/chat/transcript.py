@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from lineloop.cli.chat.calls import INVOKE, Call, arguments_text, clock_text, told_of
+from lineloop.cli.chat.cards import PENDING, OpenQuestion, card_of, open_question
 from lineloop.kit.clock import parse_rfc3339
-from lineloop.kit.records import record
 from lineloop.protocol.actors import RUNTIME, USER, Actor
 from lineloop.protocol.errors import PatchInvalid
 from lineloop.protocol.messages import Message, MessageStatus, Purpose
@@ -37,33 +37,6 @@ class Line(NamedTuple):
     kind: LineKind
     text: str
     speaker: str = ""
-
-
-@record
-class OpenQuestion:
-    """A card that waits for this person. `choices` are (value, label)."""
-
-    id: str
-    text: str
-    choices: tuple[tuple[str, str], ...]
-    free_text: bool
-
-    def value_of(self, typed: str) -> str | None:
-        """The answer that typed text means: a number, a label, a value, or free text where allowed."""
-        word = typed.strip()
-        if word.isdigit() and 1 <= int(word) <= len(self.choices):
-            return self.choices[int(word) - 1][0]
-        for value, label in self.choices:
-            if word.casefold() in (value.casefold(), label.casefold()):
-                return value
-        return word if self.free_text and word else None
-
-    def hint(self) -> str:
-        """How to answer, in a few words."""
-        ways = [f"1–{len(self.choices)}" if len(self.choices) > 1 else "1"] if self.choices else []
-        ways += ["your own words"] if self.free_text else []
-        instead = "/say TEXT talks instead" if self.free_text else "other words are said to the agent"
-        return f"answer with {' or '.join(ways)}; Escape dismisses; {instead}"
 
 
 @dataclass
@@ -125,13 +98,39 @@ class Transcript:
 
     def question(self) -> OpenQuestion | None:
         """The oldest card that waits for an answer."""
-        for message in self._in_root():
-            if message.purpose is Purpose.QUESTION:
-                block = _card(message)
-                if block.get("state") == "pending":
-                    choices = tuple((one["value"], one["label"]) for one in block.get("choices") or ())
-                    is_free = block.get("type") == "ask" and bool(block.get("allow_other") or not choices)
-                    return OpenQuestion(message.id, str(block.get("text", "")), choices, is_free)
+        return next(iter(self.questions()), None)
+
+    def questions(self) -> list[OpenQuestion]:
+        """Every card that waits for an answer, oldest first."""
+        return [card for card in map(open_question, self._in_root()) if card is not None]
+
+    def subject(self, message: Message) -> str | None:
+        """The id of the message that this one is about in the end, along replies and the work of Runs.
+
+        None when it says of no other message that it is about it.
+        """
+        above = self._above(message)
+        seen = {message.id}
+        while above is not None and above not in seen:
+            known = self.messages.get(above)
+            further = self._above(known) if known else None
+            if further is None:
+                return above
+            seen.add(above)
+            above = further
+        return above
+
+    def _above(self, message: Message) -> str | None:
+        """One step: what it replies to, the input that its Run works on, the Run that asks it."""
+        if message.reply_to_id is not None:
+            return message.reply_to_id
+        if message.purpose is Purpose.RUN:
+            input_id = (message.content.get("meta") or {}).get("input_id")
+            return input_id if isinstance(input_id, str) else None
+        prefix, _, call_id = message.key.partition(":")
+        if message.purpose is Purpose.QUESTION and prefix == "question":
+            run_id = call_id.rpartition("/")[0]
+            return next((one.id for one in self.messages.values() if one.key == run_id), None)
         return None
 
     def said_after(self, ordinal: int) -> list[Message]:
@@ -184,15 +183,15 @@ class Transcript:
         return fresh
 
     def _told_of_question(self, message: Message) -> list[Line]:
-        block = _card(message)
-        state = str(block.get("state", "pending"))
-        mark = f"{message.id}:{'open' if state == 'pending' else 'closed'}"
+        block = card_of(message)
+        state = str(block.get("state", PENDING))
+        mark = f"{message.id}:{'open' if state == PENDING else 'closed'}"
         if mark in self._told:
             return []
         self._told.add(mark)
-        if state == "pending":
-            choices = [f"  {n}  {one['label']}" for n, one in enumerate(block.get("choices") or (), start=1)]
-            return [Line(LineKind.CARD, "\n".join([str(block.get("text", "")), *choices]), message.actor.key)]
+        question = open_question(message)
+        if question:
+            return [Line(LineKind.CARD, question.card_text(), message.actor.key)]
         if state == "success":
             labels = {one["value"]: one["label"] for one in block.get("choices") or ()}
             return [Line(LineKind.NOTE, f"answered: {labels.get(block.get('value'), block.get('value'))}")]
@@ -226,11 +225,6 @@ class Transcript:
 def _name(actor: Actor) -> str:
     """What a speaker is called here. A device's key is an id, and there is only one device on this screen."""
     return "device" if actor.kind == RUNTIME else actor.key
-
-
-def _card(message: Message) -> Mapping[str, Any]:
-    blocks = message.content.get("blocks") or [{}]
-    return blocks[0]
 
 
 def _shown(message: Message) -> bool:

@@ -92,16 +92,17 @@ class ChatWire:
         )
         return Message.from_wire(answer.body)
 
-    async def answer(self, question_id: str, value: str | None) -> None:
-        """Answers a card, or dismisses it with None."""
+    async def answer(self, question_id: str, value: str | None) -> Message:
+        """Answers a card, or dismisses it with None; the reply as it is stored."""
         body: dict[str, Any] = {"reply_to_id": question_id}
         body |= {"dismiss": True} if value is None else {"value": value}
-        await self._transport.request("POST", f"/v1/questions/{question_id}/answer", json=body)
+        answer = await self._transport.request("POST", f"/v1/questions/{question_id}/answer", json=body)
+        return Message.from_wire(answer.body["answer"])
 
-    async def consumed(self, offset: int) -> bool:
-        """Whether the one we talk to has dealt with everything up to `offset`."""
+    async def consumed(self, offset: int, by: Actor | None = None) -> bool:
+        """Whether the one we talk to, or `by`, has dealt with everything up to `offset`."""
         from lineloop.protocol.resources import participant
 
         answer = await self._transport.request("GET", f"/v1/conversations/{self.root_id}/resource")
-        line = participant(answer.body, self.to)
+        line = participant(answer.body, by or self.to)
         return line is not None and line.committed >= offset
