@@ -124,8 +124,8 @@ class Database:
             await asyncio.to_thread(database._writer.open)
         except sqlite3.Error as error:
             busy = primary_code(error) == sqlite3.SQLITE_BUSY
-            failure = DatabaseBusyElsewhere(str(error)) if busy else storage_failure(error)
-            raise failure or DatabaseUnavailable(str(error)) from error
+            failure = DatabaseBusyElsewhere() if busy else storage_failure(error) or DatabaseUnavailable()
+            raise type(failure)(f"{path}: {error}") from error
         database._checkpoints.open()
         database._readers.open()
         return database
@@ -218,16 +218,23 @@ class Database:
             future = job.future
             if future is not None and not resolve(future, job) and job.error is not None:
                 _log.warning("unwatched_job_failed", label=job.label, error=repr(job.error))
-        if fatal is not None and self._fatal is None:
-            self._fatal = fatal
-            _log.error("database_fatal", path=str(self.path), error=repr(fatal))
-            if self._on_fatal is not None:
-                self._on_fatal(fatal)
+        if fatal is not None:
+            self._end_with(fatal)
 
     def _deliver_read(self, job: Job) -> None:
         self._reading -= 1
         if job.future is not None:
             resolve(job.future, job)
+        if isinstance(job.error, DatabaseCorrupt):
+            # What is damaged for a reader is damaged for everybody.
+            self._end_with(job.error)
+
+    def _end_with(self, fatal: DatabaseError) -> None:
+        if self._fatal is None:
+            self._fatal = fatal
+            _log.error("database_fatal", path=str(self.path), error=repr(fatal))
+            if self._on_fatal is not None:
+                self._on_fatal(type(fatal)(f"{self.path}: {fatal}"))
 
 
 def _run_callback(callback: Callable[[], object], label: str) -> None:

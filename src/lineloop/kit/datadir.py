@@ -1,7 +1,7 @@
-"""The directory that one process owns.
+"""What one process owns: a directory, or a file with a lock beside it.
 
-It decides who may use the directory (its user, one process at a time, on a local disk); what lies in it is
-the business of whoever asks for paths.
+It decides who may use them (one process at a time, on a local disk; a directory its user alone); what lies in
+them is the business of whoever asks for paths.
 """
 
 from __future__ import annotations
@@ -19,12 +19,37 @@ _LOCK_NAME = "lock"
 
 
 class DataDirLocked(Exception):
-    """Another process owns the directory; `pid` is its id, None when it could not be read."""
+    """Another process owns the directory or file; `pid` is its id, None when it could not be read."""
 
     def __init__(self, path: Path, pid: int | None) -> None:
         super().__init__(f"{path} is in use by process {pid if pid is not None else '(unknown)'}")
         self.path = path
         self.pid = pid
+
+
+class FileLock:
+    """The lock `<file>.lock` beside a file, held until `close` or the end of the process.
+
+    Raises NetworkFilesystem, DataDirLocked, OSError.
+    """
+
+    def __init__(self, path: Path) -> None:
+        # Links to one file would be several locks otherwise.
+        path = Path(os.path.realpath(path))
+        refuse_network_filesystem(path)
+        self._descriptor: int | None = _locked(path.with_name(f"{path.name}.lock"), path)
+
+    def close(self) -> None:
+        """Give it free. The file of the lock stays: whoever removed it could remove the next owner's."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class DataDir:
@@ -39,7 +64,7 @@ class DataDir:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.name == "posix":
             path.chmod(0o700)
-        self._descriptor: int | None = self._lock()
+        self._descriptor: int | None = _locked(path / _LOCK_NAME, path)
 
     def close(self) -> None:
         """Give the directory free."""
@@ -67,19 +92,20 @@ class DataDir:
         write_atomic(target, data, mode)
         return target
 
-    def _lock(self) -> int:
-        # The lock belongs to the open file, so it ends with the process however that ends. The pid in the
-        # file is for people.
-        descriptor = os.open(self.path / _LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            _lock_exclusively(descriptor)
-        except OSError:
-            pid = _owner(descriptor)
-            os.close(descriptor)
-            raise DataDirLocked(self.path, pid) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-        return descriptor
+
+def _locked(file: Path, owned: Path) -> int:
+    # The lock belongs to the open file, so it ends with the process however that ends. The pid in the
+    # file is for people.
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        _lock_exclusively(descriptor)
+    except OSError:
+        pid = _owner(descriptor)
+        os.close(descriptor)
+        raise DataDirLocked(owned, pid) from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    return descriptor
 
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:

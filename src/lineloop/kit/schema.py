@@ -1,14 +1,17 @@
 """Bringing a database file to the schema that this program knows.
 
 The usual start finds the right revision with one plain read and loads nothing else; a new file gets the
-newest schema at once, without the migration machinery. What the revisions and the newest schema contain is
-decided by the migration packages; that an upgrade is one transaction with a backup before it, here.
+newest schema at once, without the migration machinery, and appears whole. A small file is looked through for
+damage, because whoever starts can still be told; a large one shows it when the damaged page is met. What the
+revisions and the newest schema contain is decided by the migration packages; that an upgrade is one
+transaction with a backup before it, here.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -17,12 +20,15 @@ from typing import Any
 from lineloop.kit.filesystem import refuse_network_filesystem
 from lineloop.kit.storage_errors import (
     DatabaseBusyElsewhere,
+    DatabaseCorrupt,
     DatabaseUnavailable,
     primary_code,
     storage_failure,
 )
 
 _BUSY_TIMEOUT_SECONDS = 5.0
+# Looking through a file costs about 1.1 ms per MiB.
+CHECKED_BYTES = 64 << 20
 # As the migration machinery makes it, so that later revisions find what they expect.
 _VERSION_TABLE = """
 CREATE TABLE alembic_version (
@@ -51,15 +57,33 @@ def ensure_schema(path: Path, *, package: str, head: str) -> None:
     refuse_network_filesystem(path)
     try:
         found = _revision(path)
-        if found == head:
-            return
         if found is None and _create(path, package, head):
             return
-        _upgrade(path, package, head, found)
+        _refuse_damage(path)
+        if found != head:
+            _upgrade(path, package, head, found)
     except sqlite3.Error as error:
         busy = primary_code(error) == sqlite3.SQLITE_BUSY
-        failure = DatabaseBusyElsewhere(str(error)) if busy else storage_failure(error)
-        raise failure or DatabaseUnavailable(str(error)) from error
+        failure = DatabaseBusyElsewhere() if busy else storage_failure(error) or DatabaseUnavailable()
+        raise type(failure)(f"{path}: {error}") from error
+
+
+def damage_in(path: Path) -> str | None:
+    """What is wrong with the pages of a database file, in one line, or None. Raises sqlite3.Error."""
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        connection.execute(f"PRAGMA busy_timeout={int(_BUSY_TIMEOUT_SECONDS * 1000)}")
+        try:
+            found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+        except sqlite3.DatabaseError as error:
+            if not isinstance(storage_failure(error), DatabaseCorrupt):
+                raise
+            return str(error)
+    return None if found == "ok" else " ".join(found.split())
+
+
+def _refuse_damage(path: Path) -> None:
+    if path.exists() and 0 < path.stat().st_size <= CHECKED_BYTES and (damage := damage_in(path)):
+        raise DatabaseCorrupt(f"{path}: {damage}")
 
 
 def _revision(path: Path) -> str | None:
@@ -78,6 +102,24 @@ def _create(path: Path, package: str, head: str) -> bool:
     if newest != head or importlib.util.find_spec(f"{package}.fresh") is None:
         return False
     statements: list[str] = importlib.import_module(f"{package}.fresh").fresh_statements()
+    if path.exists():
+        return _fill(path, statements, head)
+    # Made beside and linked, so that a process that dies here leaves no empty file: whoever finds one later
+    # knows that it lost its content.
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    beside.unlink(missing_ok=True)
+    try:
+        _fill(beside, statements, head)
+        os.link(beside, path)
+    except OSError:
+        # A file system without links, or somebody else was first.
+        return _fill(path, statements, head)
+    finally:
+        beside.unlink(missing_ok=True)
+    return True
+
+
+def _fill(path: Path, statements: list[str], head: str) -> bool:
     with closing(sqlite3.connect(path, timeout=_BUSY_TIMEOUT_SECONDS, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         if connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():

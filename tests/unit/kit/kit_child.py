@@ -13,7 +13,7 @@ import structlog
 
 from lineloop.kit.clock import SystemClock
 from lineloop.kit.database import Database, DatabaseError, Tx
-from lineloop.kit.datadir import DataDir
+from lineloop.kit.datadir import DataDir, FileLock
 from lineloop.kit.faults import Faults
 
 
@@ -90,9 +90,15 @@ async def own_directory(path: Path, _: str) -> None:
         await asyncio.to_thread(sys.stdin.read)
 
 
+async def own_file(path: Path, _: str) -> None:
+    with FileLock(path):
+        say("owned")
+        await asyncio.to_thread(sys.stdin.read)
+
+
 ROLES = {
     role.__name__: role
-    for role in (write_for_ever, write_some, hit_io_error, die_at, hold_lock, own_directory)
+    for role in (write_for_ever, write_some, hit_io_error, die_at, hold_lock, own_directory, own_file)
 }
 
 if __name__ == "__main__":

@@ -344,7 +344,8 @@ async def test_a_failure_after_the_commit_is_an_unknown_outcome_and_fatal(made: 
 
 
 @pytest.mark.requirement("K9")
-async def test_a_damaged_file_is_reported_as_corrupt_and_refuses_work(made: Path) -> None:
+@pytest.mark.parametrize("verb", ["read", "write"])
+async def test_a_damaged_file_is_reported_as_corrupt_and_refuses_work(made: Path, verb: str) -> None:
     database = await Database.open(made, clock=SystemClock())
     await database.write(
         lambda tx: tx.run(
@@ -357,10 +358,10 @@ async def test_a_damaged_file_is_reported_as_corrupt_and_refuses_work(made: Path
     fatal: list[BaseException] = []
     database = await Database.open(made, clock=SystemClock(), on_fatal=fatal.append)
     with pytest.raises(DatabaseCorrupt):
-        await database.read(numbers)
-    with pytest.raises(DatabaseCorrupt):
-        await database.write(note(6000))
+        await getattr(database, verb)(numbers)
     await until(lambda: fatal)
+    assert isinstance(fatal[0], DatabaseCorrupt)
+    assert str(made) in str(fatal[0])
     with pytest.raises(DatabaseUnavailable):
         await database.write(note(6001))
     await database.close()

@@ -13,7 +13,7 @@ import pytest
 from lineloop.kit import filesystem
 from lineloop.kit.clock import SystemClock
 from lineloop.kit.database import Database, NetworkFilesystem
-from lineloop.kit.datadir import DataDir, DataDirLocked, write_atomic
+from lineloop.kit.datadir import DataDir, DataDirLocked, FileLock, write_atomic
 from lineloop.kit.filesystem import filesystem_of
 from lineloop.kit.schema import ensure_schema
 
@@ -49,6 +49,21 @@ def test_a_second_owner_is_refused_and_told_who_the_first_is(tmp_path: Path, chi
     process.kill()
     process.wait()
     DataDir(tmp_path / "d").close()
+
+
+@pytest.mark.requirement("K21")
+def test_a_file_has_one_owner_under_whichever_name(tmp_path: Path, child: Child) -> None:
+    file, link = tmp_path / "x.db", tmp_path / "link.db"
+    link.symlink_to(file)
+    process = child("own_file", link)
+    assert process.stdout is not None
+    assert process.stdout.readline() == '"owned"\n'
+    with pytest.raises(DataDirLocked) as caught:
+        FileLock(file)
+    assert (caught.value.pid, caught.value.path) == (process.pid, file)
+    process.kill()
+    process.wait()
+    FileLock(link).close()
 
 
 @pytest.mark.requirement("K21")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -16,6 +18,7 @@ from lineloop.kit import schema
 from lineloop.kit.clock import SystemClock
 from lineloop.kit.database import Database, DatabaseCorrupt
 from lineloop.kit.schema import DatabaseTooNew, ensure_schema
+from lineloop.server.migrations import HEAD
 
 SCRIPT = """
 revision = "{revision}"
@@ -114,6 +117,37 @@ def test_a_file_that_is_no_database_is_refused(path: Path, package: str) -> None
     path.write_bytes(b"no database" * 1000)
     with pytest.raises(DatabaseCorrupt):
         ensure_schema(path, package=package, head="0001")
+
+
+@pytest.mark.requirement("K9", "K20")
+def test_a_file_that_is_damaged_in_its_middle_is_refused_at_once(path: Path, package: str) -> None:
+    ensure_schema(path, package=package, head="0002")
+    query(
+        path,
+        "INSERT INTO notes(owner) SELECT hex(randomblob(2000)) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50) SELECT i FROM n)",
+    )
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(b"\xff" * 4096)
+    with pytest.raises(DatabaseCorrupt, match=re.escape(str(path))):
+        ensure_schema(path, package=package, head="0002")
+
+
+@pytest.mark.requirement("K20")
+def test_a_new_file_is_never_seen_half_made(
+    tmp_path: Path, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[str]] = []
+    link = os.link
+
+    def look(source: Path, target: Path) -> None:
+        seen.append([file.name for file in tmp_path.glob("new.db*")])
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", look)
+    ensure_schema(tmp_path / "new.db", package="lineloop.server.migrations", head=HEAD)
+    assert seen == [[]]
+    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["new.db"]
 
 
 @pytest.mark.requirement("K20")
