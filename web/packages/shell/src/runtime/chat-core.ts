@@ -1,0 +1,101 @@
+// What the chat is given: its session with the Runtime, seen as if it never broke.
+//
+// The Runtime may go away at any time. Requests then fail with `connection_lost`; subscriptions are made again
+// by themselves; what a person says is kept by the page until the Runtime has taken it.
+
+import type { JsonObject } from "@lineloop/ui-model";
+import type { Readable } from "./store.ts";
+
+/** How the page stands to the Runtime; `connection` of the chat state says how the Runtime stands to the server. */
+export type LinkPhase = "connecting" | "online" | "gone" | "unauthenticated";
+
+export interface Connection {
+  readonly state: "connecting" | "online" | "catching_up" | "offline";
+  readonly waiting: number;
+  readonly since: string | null;
+}
+
+export interface ActorName {
+  readonly kind: string;
+  readonly key: string;
+}
+
+export interface ConversationRow {
+  readonly id: string;
+  readonly title: string;
+  readonly name: string | null;
+  readonly created_at: string;
+  readonly last_at: string;
+  readonly last_ordinal: number;
+  readonly unread: number;
+}
+
+export interface Recipient extends ActorName {
+  readonly display_name: string;
+  readonly description: string;
+  readonly online: boolean;
+}
+
+export interface ModelChoice {
+  readonly target: string;
+  readonly label: string;
+  readonly chosen: boolean;
+}
+
+export interface ChatState {
+  readonly connection: Connection;
+  readonly person: ActorName;
+  readonly conversations: readonly ConversationRow[];
+  readonly recipients: readonly Recipient[];
+  readonly model: ModelChoice;
+}
+
+/** What a person said in this page and the Runtime has not taken yet. Kept over reloads. */
+export interface Waiting {
+  /** Made by the page; the Runtime takes a key once, so it is safe to send it again. */
+  readonly key: string;
+  readonly conversation_id: string;
+  readonly text: string;
+  readonly target: ActorName | null;
+  readonly reply_to_id: string | null;
+  readonly created_at: string;
+  /** `waiting`: goes out when the Runtime is there. `refused`: the Runtime said no (`code`); it stays until `again` or `discard`. */
+  readonly state: "waiting" | "refused";
+  readonly code: string | null;
+}
+
+export interface Saying {
+  readonly conversation_id: string;
+  readonly text: string;
+  readonly target?: ActorName;
+  readonly reply_to_id?: string;
+}
+
+export interface ChatCore {
+  readonly link: Readable<LinkPhase>;
+  /** null until the Runtime told it for the first time; keeps its last value while the Runtime is gone. */
+  readonly state: Readable<ChatState | null>;
+  /** The outbox of the page, oldest first, over all conversations. */
+  readonly outbox: Readable<readonly Waiting[]>;
+
+  /** Keeps it, sends it now or later, exactly once. Never throws; answers the key. */
+  say(saying: Saying): string;
+  /** Tries a refused one once more. */
+  again(key: string): void;
+  /** Forgets one that the Runtime has not taken. */
+  discard(key: string): void;
+
+  /**
+   * One action through `action.dispatch`, with its own id. Answers the receipt.
+   * Rejects with a LoopError: `connection_lost` when the Runtime is not there or went away meanwhile.
+   */
+  dispatch(action: string, params: JsonObject): Promise<JsonObject>;
+  /** One request (`messages.list`, `messages.get`, `questions.get` …). Rejects as `dispatch` does. */
+  request(type: string, payload: JsonObject): Promise<JsonObject>;
+  /**
+   * One subscription: sends `<family>.subscribe {subscription, ...payload}` now and after every reconnect, and
+   * hands over each event of it (`messages.snapshot`, `messages.message` …) in order. After a reconnect the
+   * Runtime sends its snapshot again. The answer ends it (`<family>.unsubscribe`).
+   */
+  follow(family: string, payload: JsonObject, onEvent: (type: string, payload: JsonObject) => void): () => void;
+}
