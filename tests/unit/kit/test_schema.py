@@ -122,10 +122,8 @@ def test_a_file_that_is_no_database_is_refused(path: Path, package: str) -> None
 @pytest.mark.requirement("K9", "K20")
 def test_a_file_that_is_damaged_in_its_middle_is_refused_at_once(path: Path, package: str) -> None:
     ensure_schema(path, package=package, head="0002")
-    query(
-        path,
-        "INSERT INTO notes(owner) SELECT hex(randomblob(2000)) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50) SELECT i FROM n)",
-    )
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50)"
+    query(path, f"{numbers} INSERT INTO notes(owner) SELECT hex(randomblob(2000)) FROM n")
     with path.open("r+b") as file:
         file.seek(path.stat().st_size // 2)
         file.write(b"\xff" * 4096)
