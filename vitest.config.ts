@@ -1,5 +1,6 @@
 import { defineConfig } from "vitest/config";
 
+// A test that needs a document says so in its first line: `// @vitest-environment jsdom`.
 export default defineConfig({
-  test: { include: ["web/packages/*/tests/**/*.test.ts"], environment: "node" },
+  test: { include: ["web/packages/*/tests/**/*.test.{ts,tsx}"], environment: "node" },
 });
