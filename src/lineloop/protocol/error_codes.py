@@ -88,6 +88,8 @@ class ErrorCode(StrEnum):
     SDK_INCOMPATIBLE = "sdk_incompatible"
     APP_PROTECTED = "app_protected"
     BRIDGE_INVALID = "bridge_invalid"
+    ALREADY_CONNECTED = "already_connected"
+    UNSUPPORTED = "unsupported"
     WRITER_GONE = "writer_gone"
     RUN_TIMED_OUT = "run_timed_out"
     RUN_OUTCOME_UNKNOWN = "run_outcome_unknown"
@@ -217,6 +219,8 @@ ERRORS: dict[str, ErrorFacts] = {
     ),
     "app_protected": ErrorFacts(409, False, "Core apps cannot be removed or disabled."),
     "bridge_invalid": ErrorFacts(422, False, "The frame on the bridge is not valid in this direction."),
+    "already_connected": ErrorFacts(409, False, "This session has said hello before; a second one ends it."),
+    "unsupported": ErrorFacts(501, False, "This device or server has not got that part."),
     "writer_gone": ErrorFacts(
         409, False, "The writer of a streaming message fell silent; the message was ended as failed."
     ),

@@ -81,6 +81,8 @@ export const ERRORS = {
   sdk_incompatible: { status: 409, retryable: false, meaning: "The app needs an SDK version or feature that this Runtime does not have." },
   app_protected: { status: 409, retryable: false, meaning: "Core apps cannot be removed or disabled." },
   bridge_invalid: { status: 422, retryable: false, meaning: "The frame on the bridge is not valid in this direction." },
+  already_connected: { status: 409, retryable: false, meaning: "This session has said hello before; a second one ends it." },
+  unsupported: { status: 501, retryable: false, meaning: "This device or server has not got that part." },
   writer_gone: { status: 409, retryable: false, meaning: "The writer of a streaming message fell silent; the message was ended as failed." },
   run_timed_out: { status: 504, retryable: false, meaning: "The run's deadline passed." },
   run_outcome_unknown: { status: 500, retryable: false, meaning: "The run's outcome cannot be known after a crash; it was not repeated." },
