@@ -119,16 +119,6 @@ SHAPES: Mapping[str, Shape] = {
     "registry.disable": _ask({"app_scope": is_name}, audience=CORE),
     "registry.remove": _ask({"app_scope": is_name}, audience=CORE),
     "registry.operation": _ask({"operation_id": is_name}, audience=CORE),
-    "messages.list": _ask({"conversation_id": is_name}, {"before": is_count, "limit": is_count}, CORE),
-    "messages.get": _ask({"message_id": is_name}, audience=CORE),
-    "messages.subscribe": _ask({"subscription": is_name, "conversation_id": is_name}, audience=CORE),
-    "messages.unsubscribe": _ask({"subscription": is_name}, audience=CORE),
-    "questions.get": _ask({"question_id": is_name}, audience=CORE),
-    "audit.list": _ask(
-        {},
-        {"app_scope": is_name, "conversation_id": is_name, "call_id": is_name, "limit": is_count},
-        CORE,
-    ),
     "audit.list": _ask(
         {}, {"call_id": is_name, "app_scope": is_name, "conversation_id": is_name, "limit": is_count}, CORE
     ),
@@ -158,13 +148,6 @@ SHAPES: Mapping[str, Shape] = {
     "state.changed": _to_app({"state": is_anything}, {"subscription": is_name}),
     "capability.result": _to_app({"request_id": is_name}, {"result": is_anything, "error": is_object}),
     "inbox.message": _to_app({"subscription": is_name, "message": is_object}),
-    "messages.snapshot": _to_app(
-        {"subscription": is_name, "messages": is_list, "more": is_bool, "calls": is_list, "sayings": is_list}
-    ),
-    "messages.message": _to_app({"subscription": is_name, "message": is_object}),
-    "messages.patch": _to_app({"subscription": is_name, "message_id": is_name, "patch": is_object}),
-    "messages.call": _to_app({"subscription": is_name, "call": is_object}),
-    "messages.saying": _to_app({"subscription": is_name, "saying": is_object}),
     "messages.snapshot": _to_app(
         {
             "subscription": is_name,
