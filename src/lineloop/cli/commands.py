@@ -17,15 +17,32 @@ import typer
 from lineloop.cli import quick_start
 from lineloop.cli.failures import CommandFailed, Exit, failure_of, tell
 from lineloop.protocol.errors import LoopError
-from lineloop.settings import Settings
+from lineloop.settings import Settings, default_data_dir
 
-DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where this system keeps its data.")]
+
+def _path(text: str) -> Path:
+    # An empty path would mean the current directory, which nobody means who leaves a variable empty.
+    if not text.strip():
+        raise typer.BadParameter("the path is empty")
+    return Path(text)
+
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="Where this system keeps its data.", metavar="DIR", parser=_path),
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Server = Annotated[str | None, typer.Option("--server", help="Address of a running server.")]
 Token = Annotated[str | None, typer.Option("--token", help="Credential for that server.")]
 AdminToken = Annotated[str | None, typer.Option("--admin-token", help="Credential with every right.")]
 ReadyFile = Annotated[
-    Path | None, typer.Option("--ready-file", help="Written once every part answers, removed on exit.")
+    Path | None,
+    typer.Option(
+        "--ready-file",
+        help="Written once every part answers, removed on exit.",
+        metavar="FILE",
+        parser=_path,
+    ),
 ]
 Port = Annotated[int | None, typer.Option(help="0 takes any free port.", min=0, max=65535)]
 
@@ -77,8 +94,6 @@ def finish(work: Callable[[], int | None]) -> None:
         from lineloop.cli.lifetime import why_not_started
 
         failure = why_not_started(error)
-        if failure is None and isinstance(error, OSError) and error.filename:
-            failure = CommandFailed(f"{error.filename}: {error.strerror} (storage_unavailable)")
         if failure is None:
             raise
         code = tell(failure)
@@ -132,7 +147,12 @@ def up(
 def serve(
     data_dir: DataDir = None,
     database: Annotated[
-        str | None, typer.Option(help="sqlite:///PATH; the data directory's by default.")
+        str | None,
+        typer.Option(
+            help="FILE or sqlite:///FILE; the data directory's own by default. Without --data-dir, "
+            "credentials and the ready file then lie beside it, in FILE.lineloop.",
+            metavar="FILE",
+        ),
     ] = None,
     redis: Annotated[str | None, typer.Option(help="Wake-ups for several servers.")] = None,
     port: Port = None,
@@ -145,7 +165,14 @@ def serve(
         quick_start.begin()
         from lineloop.cli.serve import run_serve
 
-        return run_serve(settings, database=database, redis=redis, port=port, ready_file=ready_file)
+        return run_serve(
+            settings,
+            database=database,
+            redis=redis,
+            port=port,
+            ready_file=ready_file,
+            beside=data_dir is None and settings.data_dir == default_data_dir().absolute(),
+        )
 
     finish(work)
 

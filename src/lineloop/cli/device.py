@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from lineloop.cli.apps import carry_out
 from lineloop.cli.control import ControlDoor
+from lineloop.cli.data_files import DEVICE_DATABASE, refuse_emptied
 from lineloop.cli.failures import CommandFailed, Exit
 from lineloop.cli.lifetime import Stop, live
 from lineloop.cli.logs import set_up_quiet_logs
@@ -51,6 +52,7 @@ async def running_device(parts: DeviceParts, stop: Stop) -> AsyncGenerator[Runti
     """A started Runtime and its door for commands; entered when it is online, or when the stop came first."""
     around = parts.around
     with DataDir(around.data_dir / FOLDER) as folder:
+        refuse_emptied(around.data_dir / DEVICE_DATABASE, around.data_dir)
         runtime = _made(parts, folder.path)
         runtime.on_fatal = stop.because_of
         try:
@@ -148,6 +150,7 @@ async def closed_registry(settings: Settings) -> AsyncGenerator[AppRegistry]:
     around = Surroundings.of(settings)
     device = Actor(RUNTIME, around.credentials.device_key)
     with DataDir(around.data_dir / FOLDER) as folder:
+        refuse_emptied(around.data_dir / DEVICE_DATABASE, around.data_dir)
         runtime = _made(DeviceParts(around, device, NoServer()), folder.path)
         try:
             await runtime.start()

@@ -15,17 +15,24 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from lineloop.cli.data_files import DATABASES, DEVICE_DATABASE, refuse_emptied
 from lineloop.cli.failures import Exit
+from lineloop.cli.lifetime import words_of
 from lineloop.cli.running import find_running
-from lineloop.kit.filesystem import NetworkFilesystem, filesystem_of, refuse_network_filesystem
+from lineloop.kit.filesystem import (
+    NetworkFilesystem,
+    filesystem_of,
+    refuse_network_filesystem,
+    refuse_unusable_directory,
+)
 from lineloop.kit.json import dumps
+from lineloop.kit.schema import damage_in
 from lineloop.protocol.fault_sites import FaultSite
 from lineloop.settings import Settings
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_SQLITE = (3, 37, 0)
 ENOUGH_BYTES = 200 * 1024 * 1024
-DATABASES = ("server/server.sqlite3", "device/device.sqlite3")
 MOMENTS = {
     "before_commit": "just before its commit",
     "after_commit": "just after its commit",
@@ -49,9 +56,10 @@ def run_checks(settings: Settings, *, as_json: bool) -> int:
         _python(),
         _sqlite(),
         _guarded("logic container", _container),
+        _guarded("data directory", lambda: _directory(data_dir)),
         _guarded("file system", lambda: _filesystem(data_dir)),
         _guarded("disk space", lambda: _space(data_dir)),
-        *(_guarded(name, lambda name=name: _database(data_dir / name)) for name in DATABASES),
+        *(_guarded(str(name), lambda name=name: _database(data_dir, name)) for name in DATABASES),
         _running(data_dir),
     ]
     ok = all(check.ok for check in checks)
@@ -67,6 +75,8 @@ def run_checks(settings: Settings, *, as_json: bool) -> int:
 def _guarded(name: str, check: Callable[[], str]) -> Check:
     try:
         return Check(name, True, check())
+    except OSError as problem:
+        return Check(name, False, words_of(problem))
     except Exception as problem:
         return Check(name, False, str(problem) or type(problem).__name__)
 
@@ -90,6 +100,11 @@ def _container() -> str:
     return "the JavaScript engine answers"
 
 
+def _directory(data_dir: Path) -> str:
+    refuse_unusable_directory(data_dir)
+    return "can be used" if data_dir.exists() else "can be made"
+
+
 def _filesystem(data_dir: Path) -> str:
     try:
         refuse_network_filesystem(data_dir)
@@ -108,16 +123,32 @@ def _space(data_dir: Path) -> str:
     return f"{free // 1024**2} MiB free"
 
 
-def _database(path: Path) -> str:
+def _database(data_dir: Path, name: Path) -> str:
+    path = data_dir / name
     if not path.exists():
         return "not created yet"
+    refuse_emptied(path, data_dir)
+    if not path.stat().st_size:
+        return "empty, as new"
     # Read-only and immutable=0: a running system keeps its locks, nothing is recovered or written here.
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5.0)) as connection:
-        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        revision = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    if verdict != "ok":
-        raise RuntimeError(f"{path} is damaged: {verdict}")
-    return f"sound, schema {revision[0] if revision else 'unknown'}, {path.stat().st_size // 1024} KiB"
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)) as connection:
+        if damage := damage_in(path):
+            raise RuntimeError(f"{path} is damaged: {damage}")
+        found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    revision = found[0] if found else "unknown"
+    head = _head(name)
+    # Revisions are numbered, so a later one sorts behind.
+    if not found or revision > head:
+        raise RuntimeError(f"{path} has schema {revision}; this version of Lineloop knows {head}")
+    behind = f", brought to {head} at the next start" if revision != head else ""
+    return f"sound, schema {revision}{behind}, {path.stat().st_size // 1024} KiB"
+
+
+def _head(name: Path) -> str:
+    from lineloop.device import migrations as device
+    from lineloop.server import migrations as server
+
+    return device.HEAD if name == DEVICE_DATABASE else server.HEAD
 
 
 def _running(data_dir: Path) -> Check:

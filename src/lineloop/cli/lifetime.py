@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -24,6 +25,7 @@ from lineloop.kit.faults import Faults
 from lineloop.kit.filesystem import NetworkFilesystem
 from lineloop.kit.schema import DatabaseTooNew
 from lineloop.kit.storage_errors import DatabaseBusyElsewhere, DatabaseCorrupt
+from lineloop.protocol.errors import LoopError
 from lineloop.protocol.fault_sites import FaultSite
 from lineloop.settings import Settings
 
@@ -57,20 +59,26 @@ def live(settings: Settings, part: Part, *, announce_in: Path, ready_file: Path 
     set_up_logs(settings.log_format, settings.log_level)
     files = ReadyFiles(announce_in, ready_file)
     with asyncio.Runner(loop_factory=_new_loop) as runner:
+        stop = Stop()
         try:
-            return runner.run(_live(part, files))
+            runner.run(_live(part, files, stop))
         except Exception as error:
-            failure = why_not_started(error)
+            # Where the storage broke, that others could not go on is a consequence.
+            failure = why_not_started(stop.broken or error)
             if failure is None:
                 raise
             raise failure from error
+    if stop.broken:
+        why = why_not_started(stop.broken)
+        raise CommandFailed(f"stopped: {why.message if why else stop.broken}", hint=why.hint if why else "")
+    return Exit.DONE
 
 
-async def _live(part: Part, files: ReadyFiles) -> int:
+async def _live(part: Part, files: ReadyFiles, stop: Stop) -> None:
     import structlog
 
     log: Any = structlog.get_logger("lineloop")
-    stop, loop = Stop(), asyncio.get_running_loop()
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.ask)
     async with part(stop) as ready:
@@ -84,9 +92,6 @@ async def _live(part: Part, files: ReadyFiles) -> int:
             # Everything accepted is stored, so a part that does not end in time may be left behind.
             loop.call_later(STOP_SECONDS, os._exit, Exit.FAILED if stop.broken else Exit.DONE)
         log.info("stopping")
-    if stop.broken:
-        raise CommandFailed(f"stopped because of a failure: {stop.broken}")
-    return Exit.DONE
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -111,7 +116,7 @@ def why_not_started(error: BaseException) -> CommandFailed | None:
         return why_not_started(error.exceptions[0])
     match error:
         case DataDirLocked():
-            hint = "Stop that process, or choose another --data-dir."
+            hint = "Stop that process first, or choose other data."
             return CommandFailed(str(error), Exit.TEMPORARY, hint=hint)
         case NetworkFilesystem():
             hint = "SQLite cannot keep its promises there: choose a --data-dir on a local disk."
@@ -124,7 +129,22 @@ def why_not_started(error: BaseException) -> CommandFailed | None:
         case DatabaseCorrupt():
             hint = "Nothing was changed. Copies made before an upgrade lie beside it (*.before-*)."
             return CommandFailed(f"the database is damaged: {error}", hint=hint)
-        case DatabaseError() | PermissionError():
+        case DatabaseError():
             return CommandFailed(str(error))
+        case sqlite3.Error():
+            hint = "Is it the database of this part of Lineloop?"
+            return CommandFailed(f"the database cannot be used: {error}", hint=hint)
+        case LoopError(__cause__=DatabaseError() as cause):
+            return why_not_started(cause)
+        case OSError():
+            return CommandFailed(words_of(error))
         case _:
             return None
+
+
+def words_of(error: OSError) -> str:
+    """What the system refused, with the path when it is known."""
+    if isinstance(error, FileExistsError | NotADirectoryError) and error.filename:
+        return f"{error.filename} is not a directory"
+    what = error.strerror or str(error)
+    return f"{error.filename}: {what}" if error.filename else what

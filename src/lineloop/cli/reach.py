@@ -54,6 +54,7 @@ async def admin_transport(settings: Settings) -> AsyncGenerator[Transport]:
         finally:
             await transport.close()
         return
+    from lineloop.cli.data_files import remembered_database
     from lineloop.cli.lifetime import Stop
     from lineloop.cli.logs import set_up_quiet_logs
     from lineloop.cli.serve import admin_of, started_server
@@ -61,7 +62,7 @@ async def admin_transport(settings: Settings) -> AsyncGenerator[Transport]:
 
     set_up_quiet_logs(settings.log_format)
     around = Surroundings.of(settings)
-    async with started_server(around, Stop()) as server:
+    async with started_server(around, Stop(), remembered_database(settings.data_dir)) as server:
         inside = admin_of(server, around)
         try:
             yield inside

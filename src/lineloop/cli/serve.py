@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
+from lineloop.cli.data_files import SERVER_DATABASE, directory_of, refuse_emptied, remember_database
 from lineloop.cli.failures import CommandFailed, Exit
 from lineloop.cli.lifetime import Stop, live
 from lineloop.cli.running import Ready
 from lineloop.cli.surroundings import Surroundings
 from lineloop.client.in_process import InProcessTransport
-from lineloop.kit.datadir import DataDir
+from lineloop.kit.datadir import DataDir, FileLock
 from lineloop.server.app import Server
 from lineloop.server.settings import ServerSettings
 from lineloop.settings import Settings
@@ -29,12 +31,17 @@ DRAIN_SECONDS = 2.0
 async def started_server(
     around: Surroundings, stop: Stop, database: Path | None = None
 ) -> AsyncGenerator[Server]:
-    """The server on its data, started but not listening. Raises what a failed start raises."""
+    """The server on its data, started but not listening. Raises what a failed start raises.
+
+    Both are locked: the data directory's part of the server, and the database wherever it lies.
+    """
     async with AsyncExitStack() as stack:
-        folder = stack.enter_context(DataDir(around.data_dir / "server"))
-        settings = ServerSettings(
-            database=database or folder / "server.sqlite3", admin_token=around.credentials.admin_token
-        )
+        own = around.data_dir / SERVER_DATABASE
+        stack.enter_context(DataDir(own.parent))
+        database = database or own
+        stack.enter_context(FileLock(database))
+        refuse_emptied(database, around.data_dir)
+        settings = ServerSettings(database=database, admin_token=around.credentials.admin_token)
         server = Server(
             settings,
             clock=around.clock,
@@ -53,12 +60,23 @@ def admin_of(server: Server, around: Surroundings) -> InProcessTransport:
 
 
 def run_serve(
-    settings: Settings, *, database: str | None, redis: str | None, port: int | None, ready_file: Path | None
+    settings: Settings,
+    *,
+    database: str | None,
+    redis: str | None,
+    port: int | None,
+    ready_file: Path | None,
+    beside: bool,
 ) -> int:
-    """Raises CommandFailed when it cannot start."""
+    """Until a signal. With `beside`, a database of its own has the server's other files beside it.
+
+    Raises CommandFailed when it cannot start.
+    """
     if redis:
         raise CommandFailed("wake-ups through Redis are not built yet; run without --redis", Exit.USAGE)
     path = database_path(database)
+    if path and beside:
+        settings = replace(settings, data_dir=directory_of(path))
 
     @asynccontextmanager
     async def part(stop: Stop) -> AsyncGenerator[Ready]:
@@ -68,6 +86,7 @@ def run_serve(
         listener = bind(port, settings.data_dir, "server")
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(started_server(around, stop, path))
+            remember_database(settings.data_dir, path)
             await stack.enter_async_context(served(server.asgi, listener))
             stack.push_async_callback(server.drain, DRAIN_SECONDS)
             yield Ready(
@@ -83,9 +102,12 @@ def run_serve(
 
 
 def database_path(url: str | None) -> Path | None:
-    """The file of a SQLite URL; None for the data directory's own. Raises CommandFailed (2) for others."""
+    """The file of a path or SQLite URL; None for the data directory's own. Raises CommandFailed (2) for
+    others.
+    """
     if url is None:
         return None
-    if not url.startswith(SQLITE) or len(url) == len(SQLITE):
-        raise CommandFailed("only sqlite:///PATH is built; PostgreSQL comes later", Exit.USAGE)
-    return Path(url.removeprefix(SQLITE)).absolute()
+    name = url.removeprefix(SQLITE)
+    if not name or "://" in name:
+        raise CommandFailed("only FILE or sqlite:///FILE is built; PostgreSQL comes later", Exit.USAGE)
+    return Path(name).expanduser().absolute()

@@ -8,7 +8,7 @@ from lineloop.cli.credentials import Credentials
 from lineloop.cli.lifetime import planned_faults
 from lineloop.kit.clock import Clock, SystemClock
 from lineloop.kit.faults import Faults
-from lineloop.kit.filesystem import refuse_network_filesystem
+from lineloop.kit.filesystem import refuse_unusable_directory
 from lineloop.kit.ids import Ids
 from lineloop.kit.records import record
 from lineloop.settings import Settings
@@ -24,12 +24,12 @@ class Surroundings:
 
     @classmethod
     def of(cls, settings: Settings) -> Surroundings:
-        """Makes the data directory when it is missing. Raises CommandFailed for an unknown fault,
+        """Makes the data directory when it is missing. Raises CommandFailed for an unknown fault, OSError,
         NetworkFilesystem.
         """
         clock = SystemClock()
         ids = Ids(clock)
-        refuse_network_filesystem(settings.data_dir)
+        refuse_unusable_directory(settings.data_dir)
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         return cls(
             settings.data_dir, clock, ids, planned_faults(settings), Credentials(settings.data_dir, ids)

@@ -5,6 +5,7 @@ Write-ahead logs and file locks need a local disk; here it is decided which kind
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -13,6 +14,13 @@ _NETWORK_TYPES = frozenset(
         "9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4",
         "smb3", "smbfs", "fuse.ceph", "fuse.curlftpfs", "fuse.davfs2", "fuse.glusterfs", "fuse.goofys",
         "fuse.rclone", "fuse.s3fs", "fuse.sshfs",
+    }
+)  # fmt: skip
+# What the kernel shows as files: nothing can be kept there, although the rights seem to allow it.
+_KERNEL_TYPES = frozenset(
+    {
+        "autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "efivarfs",
+        "fusectl", "hugetlbfs", "mqueue", "nsfs", "proc", "pstore", "securityfs", "sysfs", "tracefs",
     }
 )  # fmt: skip
 _MOUNTINFO = Path("/proc/self/mountinfo")
@@ -55,6 +63,24 @@ def refuse_network_filesystem(path: Path) -> None:
     kind = filesystem_of(path)
     if kind in _NETWORK_TYPES:
         raise NetworkFilesystem(path, kind)
+
+
+def refuse_unusable_directory(path: Path) -> None:
+    """Raises OSError, NetworkFilesystem when `path` is not, and cannot become, a directory to keep data in.
+
+    Changes nothing, so a path that passes may still be refused by the system later.
+    """
+    refuse_network_filesystem(path)
+    place = path
+    while not os.path.lexists(place) and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
+    if filesystem_of(place) in _KERNEL_TYPES:
+        raise OSError(errno.EPERM, "the kernel's own files, no place for data", str(path))
+    if not os.access(place, os.W_OK | os.X_OK):
+        code = errno.EROFS if os.statvfs(place).f_flag & os.ST_RDONLY else errno.EACCES
+        raise OSError(code, os.strerror(code), str(path))
 
 
 def _unescaped(text: str) -> str:

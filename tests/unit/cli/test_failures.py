@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,16 @@ from lineloop.cli.logs import hide_secrets
 from lineloop.kit.datadir import DataDirLocked
 from lineloop.kit.filesystem import NetworkFilesystem
 from lineloop.kit.schema import DatabaseTooNew
-from lineloop.protocol.errors import ConnectionLost, ErrorCode, Forbidden, InvalidRequest, LoopError, NotFound
+from lineloop.kit.storage_errors import DatabaseCorrupt, DatabaseUnavailable
+from lineloop.protocol.errors import (
+    ConnectionLost,
+    ErrorCode,
+    Forbidden,
+    InvalidRequest,
+    LoopError,
+    NotFound,
+    StorageUnavailable,
+)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +60,31 @@ def test_a_failed_start_says_what_to_do(error: Exception, code: Exit, words: str
     assert failure.code is code
     assert words in failure.message
     assert failure.hint
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (OSError(errno.EROFS, "Read-only file system", "/d/x"), "/d/x: Read-only file system"),
+        (FileExistsError(errno.EEXIST, "File exists", "/d"), "/d is not a directory"),
+        (DatabaseUnavailable("/d/x: database or disk is full"), "/d/x: database or disk is full"),
+        (sqlite3.OperationalError("no such table: meta"), "no such table: meta"),
+    ],
+)
+def test_what_the_system_refuses_is_told_without_a_traceback(error: Exception, words: str) -> None:
+    failure = why_not_started(error)
+    assert failure is not None
+    assert (failure.code, words in failure.message) == (Exit.FAILED, True)
+
+
+def test_a_damaged_database_is_no_reason_to_try_again_although_its_wire_code_is() -> None:
+    error = StorageUnavailable("malformed")
+    error.__cause__ = DatabaseCorrupt("/d/x: malformed")
+    failure = why_not_started(error)
+    assert failure is not None
+    assert failure.code is Exit.FAILED
+    assert "damaged" in failure.message
 
 
 def test_an_unforeseen_failure_keeps_its_traceback() -> None:
