@@ -1,0 +1,131 @@
+// Which rows a transcript has, in which order. Pure: from what is known to what stands there.
+
+import { at, inputOf, isShown, isStreaming, type Call, type Message } from "./wire.ts";
+
+export type Row =
+  | { readonly kind: "message"; readonly key: string; readonly id: string; readonly at: number }
+  /** The work of a Run while its answer is not stored yet; `id` is the Run's message. */
+  | { readonly kind: "draft"; readonly key: string; readonly id: string; readonly at: number }
+  | { readonly kind: "saying"; readonly key: string; readonly id: string; readonly at: number };
+
+/** Rows that are laid out together: those of one stretch of ordinals, so that older ones never move newer ones. */
+export interface Page {
+  readonly key: string;
+  readonly rows: readonly Row[];
+}
+
+export const PAGE_ORDINALS = 50;
+const LIVE_PAGE = "live";
+
+export interface Known {
+  readonly rootId: string;
+  /** Messages of the root, by ordinal. */
+  readonly root: readonly Message[];
+  /** Runs in process conversations that were seen streaming here. */
+  readonly runs: readonly Message[];
+  readonly sayings: readonly { readonly key: string; readonly created_at: string }[];
+}
+
+export function pagesOf(known: Known): readonly Page[] {
+  const rows: { row: Row; page: string }[] = [];
+  const answered = new Set<string>();
+  for (const message of known.root) {
+    if (!isShown(message)) continue;
+    const row: Row = { kind: "message", key: rowKey(message, answered), id: message.id, at: at(message.created_at) };
+    rows.push({ row, page: String(Math.floor(message.ordinal / PAGE_ORDINALS)) });
+  }
+  for (const run of known.runs) place(rows, run, answered);
+  const stored = new Set(known.root.filter(isPersons).map((message) => message.key));
+  for (const saying of known.sayings) {
+    if (stored.has(saying.key)) continue;
+    const row: Row = { kind: "saying", key: `said:${saying.key}`, id: saying.key, at: at(saying.created_at) };
+    rows.push({ row, page: LIVE_PAGE });
+  }
+  return grouped(rows);
+}
+
+const isPersons = (message: Message): boolean => message.actor.kind === "user";
+
+/** A row keeps its key from the first sight to the stored message, so it is never drawn anew. */
+function rowKey(message: Message, answered: Set<string>): string {
+  if (isPersons(message)) return message.purpose === "input" ? `said:${message.key}` : message.id;
+  const input = message.purpose === "question" ? null : message.reply_to_id;
+  if (input === null || answered.has(input)) return message.id;
+  answered.add(input);
+  return `answer:${input}`;
+}
+
+/**
+ * A Run that works stands at the end. One that ended stands where it ended, until its answer is there; what a stopped
+ * or failed one had said by then stays.
+ */
+function place(rows: { row: Row; page: string }[], run: Message, answered: ReadonlySet<string>): void {
+  const input = inputOf(run);
+  const isAnswered = input !== null && answered.has(input);
+  const key = input === null || isAnswered ? run.id : `answer:${input}`;
+  if (isStreaming(run)) {
+    rows.push({ row: { kind: "draft", key, id: run.id, at: at(run.created_at) }, page: LIVE_PAGE });
+    return;
+  }
+  const said = run.content.blocks.length > 0;
+  if (isAnswered && (run.status === "completed" || !said)) return;
+  const ended = at(run.updated_at);
+  let place = rows.length;
+  while (place > 0 && (rows[place - 1]?.row.at ?? 0) > ended) place -= 1;
+  const page = rows[place]?.page ?? LIVE_PAGE;
+  rows.splice(place, 0, { row: { kind: "draft", key: run.id, id: run.id, at: ended }, page });
+}
+
+function grouped(rows: readonly { row: Row; page: string }[]): readonly Page[] {
+  const pages: { key: string; rows: Row[] }[] = [];
+  for (const { row, page } of rows) {
+    const last = pages.at(-1);
+    if (last?.key === page) last.rows.push(row);
+    else pages.push({ key: page, rows: [row] });
+  }
+  return pages;
+}
+
+/** The pages after a change, with every page and row that is as it was before being the same object. */
+export function reusePages(before: readonly Page[], after: readonly Page[]): readonly Page[] {
+  const known = new Map(before.map((page) => [page.key, page]));
+  const pages = after.map((page) => {
+    const old = known.get(page.key);
+    return old !== undefined && sameRows(old.rows, page.rows) ? old : page;
+  });
+  return pages.length === before.length && pages.every((page, index) => page === before[index]) ? before : pages;
+}
+
+function sameRows(one: readonly Row[], other: readonly Row[]): boolean {
+  return (
+    one.length === other.length &&
+    one.every((row, index) => {
+      const peer = other[index];
+      return peer !== undefined && row.key === peer.key && row.id === peer.id && row.kind === peer.kind;
+    })
+  );
+}
+
+/** Message id → its calls: under the person's message that the Run works on, else under what stood there last. */
+export function callsByCause(
+  calls: Iterable<Call>,
+  root: readonly Message[],
+  find: (id: string) => Message | undefined,
+): ReadonlyMap<string, readonly string[]> {
+  const causes = new Map<string, string[]>();
+  const inRoot = new Set(root.filter(isShown).map((message) => message.id));
+  const ordered = [...calls].sort((a, b) => at(a.accepted_at) - at(b.accepted_at));
+  for (const call of ordered) {
+    const run = call.run_message_id === null ? undefined : find(call.run_message_id);
+    const input = run === undefined ? null : inputOf(run);
+    const named = [input, call.run_message_id].find((id) => id !== null && inRoot.has(id));
+    const cause = named ?? lastBefore(root, at(call.accepted_at));
+    if (cause !== null) causes.set(cause, [...(causes.get(cause) ?? []), call.call_id]);
+  }
+  return causes;
+}
+
+function lastBefore(root: readonly Message[], time: number): string | null {
+  const message = root.findLast((one) => isPersons(one) && isShown(one) && at(one.created_at) <= time);
+  return message?.id ?? null;
+}
