@@ -22,16 +22,20 @@ from lineloop.device.commit.catalogue import Catalogue
 from lineloop.device.commit.room import Room
 from lineloop.device.commit_inbox import AppInbox
 from lineloop.device.commit_session_data import SessionData
+from lineloop.device.connection import Connection, ConnectionState
 from lineloop.device.containers.pool import ContainerPool
 from lineloop.device.containers.port import ContainerEvents, Containers, RegistryChanged, SessionContext
+from lineloop.device.core_apps.port import CoreParts
+from lineloop.device.core_apps.sessions import CoreSessions
 from lineloop.device.decide import facts as f
 from lineloop.device.decide.inventory import PolicyRule
 from lineloop.device.entries.host_intent import HostIntentEntry
 from lineloop.device.entries.ui_action import UiActionEntry
 from lineloop.device.foundation import Foundation
 from lineloop.device.host.headless import HeadlessHost
-from lineloop.device.host.port import Host
+from lineloop.device.host.port import Host, Stage
 from lineloop.device.migrations import HEAD
+from lineloop.device.models import ModelChoice
 from lineloop.device.person import PersonSide
 from lineloop.device.reconcile.app_sessions import AppSessions
 from lineloop.device.reconcile.deadlines import Deadlines
@@ -53,6 +57,13 @@ from lineloop.protocol.tools import CORE_SCOPES
 
 MakeContainers = Callable[[ContainerEvents], Containers]
 
+_LINK = {
+    RuntimeState.ONLINE: ConnectionState.ONLINE,
+    RuntimeState.OFFLINE_DEGRADED: ConnectionState.OFFLINE,
+    RuntimeState.STOPPING: ConnectionState.OFFLINE,
+    RuntimeState.STOPPED: ConnectionState.OFFLINE,
+}
+
 _log = structlog.get_logger(__name__)
 
 
@@ -61,7 +72,8 @@ class Runtime:
 
     Make it, `await start()`, `await close()`; a second start is not possible. Both transports belong to the
     Runtime from `start` on. `on_fatal` is called when the database is gone and the process should end;
-    `on_action` gets the UI actions that passed their checks. `make_containers` replaces the logic containers.
+    `on_action` gets the UI actions that passed their checks. `make_containers` replaces the logic containers;
+    without `models` the person cannot choose one.
     """
 
     def __init__(
@@ -75,6 +87,7 @@ class Runtime:
         host: Host | None = None,
         person_transport: Transport | None = None,
         make_containers: MakeContainers | None = None,
+        models: ModelChoice | None = None,
     ) -> None:
         self.settings = settings
         self._transport = transport
@@ -84,12 +97,15 @@ class Runtime:
         self._host: Host = host or HeadlessHost(self._ids)
         self._person_transport = person_transport
         self._make_containers = make_containers
+        self._models = models
         self.on_fatal: Callable[[BaseException], None] | None = None
         self.on_action: Callable[[f.DeliverAction], None] | None = None
         self._state = RuntimeState.CREATED
         self._tasks = Tasks("runtime")
         self._ready = asyncio.Event()
         self.person: PersonSide | None = None
+        self.connection = Connection(clock)
+        self.connection.count(lambda: self.outbox_waiting)
 
     # ── state ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -109,7 +125,7 @@ class Runtime:
     @property
     def outbox_waiting(self) -> int:
         """Messages that the server has not acknowledged; what the shell counts while offline."""
-        return self._sender.waiting
+        return self._sender.waiting if hasattr(self, "_sender") else 0
 
     @property
     def idle(self) -> bool:
@@ -119,6 +135,7 @@ class Runtime:
     def _move(self, event: RuntimeEvent) -> None:
         self._state = RUNTIME.next(self._state, event)
         _log.info("runtime_state", device=self.settings.device_key, state=str(self._state))
+        self.connection.link_is(_LINK.get(self._state, ConnectionState.CONNECTING))
 
     # ── start and end ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -133,10 +150,9 @@ class Runtime:
         await self._database.write(
             lambda tx: registry_commits.new_generation(tx, self.room, self.registry.apps_in(tx))
         )
-        await self._host.start(self.host_reports)
+        await self._host.start(self._stage())
         await self._restorer.restore()
-        if self._person_transport is not None:
-            self.person = PersonSide(self.foundation, self._person_transport, self.inbox, self.registry)
+        if self.person is not None:
             await self.person.start()
         self._connect()
         self._tasks.spawn(self._sweep(), name="sweep")
@@ -168,6 +184,9 @@ class Runtime:
             on_effects=self._carry_out,
             inbox=self.inbox,
         )
+        if self._person_transport is not None:
+            self.person = PersonSide(self.foundation, self._person_transport, self.inbox, self.registry)
+        self.core_sessions = self._core_sessions()
         self._assemble()
 
     def _assemble(self) -> None:
@@ -232,6 +251,35 @@ class Runtime:
             core=session.app_scope in CORE_SCOPES,
         )
 
+    def _core_sessions(self) -> CoreSessions:
+        parts = CoreParts(
+            foundation=self.foundation,
+            room=self.room,
+            registry=self.registry,
+            connection=self.connection,
+            person=self.settings.person,
+            person_side=self.person,
+            audit=self.audit,
+        )
+        return CoreSessions(parts, self.session_data, self.inbox)
+
+    def _stage(self) -> Stage:
+        return Stage(
+            reports=self.host_reports,
+            foundation=self.foundation,
+            registry=self.registry,
+            session_data=self.session_data,
+            inbox=self.inbox,
+            ui_actions=self.ui_actions,
+            connection=self.connection,
+            open_core=lambda app_scope, send, *, drained: self.core_sessions.open(
+                app_scope, send, drained=drained
+            ),
+            elapsed_ms=self.room.elapsed_ms,
+            person=self.settings.person,
+            models=self._models,
+        )
+
     def _deliver_action(self, effect: f.DeliverAction) -> None:
         """A checked action goes to whoever holds the app's frames."""
         if self.on_action is not None:
@@ -293,6 +341,8 @@ class Runtime:
             return
         self._move(RuntimeEvent.STOP)
         closers: list[Callable[[], Awaitable[object]]] = []
+        if hasattr(self, "core_sessions"):
+            closers.append(self.core_sessions.close)
         if hasattr(self, "_link"):
             closers.append(self._link.close)
         if self.person is not None:

@@ -124,7 +124,6 @@ SHAPES: Mapping[str, Shape] = {
     ),
     "messages.list": _ask({"conversation_id": is_name}, {"before": is_count, "limit": is_count}, CORE),
     "messages.get": _ask({"message_id": is_name}, audience=CORE),
-    "messages.processes": _ask({"conversation_id": is_name}, audience=CORE),
     "messages.subscribe": _ask({"subscription": is_name, "conversation_id": is_name}, audience=CORE),
     "messages.unsubscribe": _ask({"subscription": is_name}, audience=CORE),
     "questions.get": _ask({"question_id": is_name}, audience=CORE),
@@ -155,6 +154,7 @@ SHAPES: Mapping[str, Shape] = {
             "more": is_bool,
             "calls": is_list,
             "sayings": is_list,
+            "processes": is_list,
         }
     ),
     "messages.message": _to_app({"subscription": is_name, "message": is_object}),
@@ -164,7 +164,9 @@ SHAPES: Mapping[str, Shape] = {
 }
 
 # Frames as large as session data may be, and as deeply nested as message contents may be.
-_SESSION_FRAMES = frozenset({"session.replace", "session.changed"})
+_SESSION_FRAMES = frozenset(
+    {"session.replace", "session.changed", "messages.snapshot", "messages.message", "messages.patch"}
+)
 _CALL_HEAD = re.compile(r'^\{"v":1,"type":"tool\.[a-z]{1,20}","payload":\{"call_id":"([^"\\]{1,256})"')
 
 
