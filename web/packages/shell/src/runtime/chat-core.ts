@@ -95,7 +95,8 @@ export interface ChatCore {
   /**
    * One subscription: sends `<family>.subscribe {subscription, ...payload}` now and after every reconnect, and
    * hands over each event of it (`messages.snapshot`, `messages.message` …) in order. After a reconnect the
-   * Runtime sends its snapshot again. The answer ends it (`<family>.unsubscribe`).
+   * Runtime sends its snapshot again. `<family>.refused {code, message}` says that the Runtime does not allow it.
+   * The answer ends it (`<family>.unsubscribe`).
    */
   follow(family: string, payload: JsonObject, onEvent: (type: string, payload: JsonObject) => void): () => void;
 }

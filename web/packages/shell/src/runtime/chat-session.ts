@@ -1,0 +1,48 @@
+// The chat's session with the Runtime, with the outbox in front of it.
+
+import { isObject, type JsonObject } from "@lineloop/ui-model";
+import type { ChatCore, ChatState } from "./chat-core.ts";
+import type { RuntimeClient } from "./client.ts";
+import { CoreSession } from "./core-session.ts";
+import { Outbox, sayParams } from "./outbox.ts";
+import { Store } from "./store.ts";
+import { freshId, type Time } from "./time.ts";
+
+export interface ChatSession extends ChatCore {
+  /** Another tab changed the storage. */
+  reloadOutbox(): void;
+}
+
+export function openChat(client: RuntimeClient, storage: Storage, time: Time): ChatSession {
+  const session = new CoreSession(client, "chat", time);
+  const state = new Store<ChatState | null>(null);
+  const outbox = new Outbox({
+    storage,
+    time,
+    // The key is the id of the action too: whatever is repeated is answered as the first time.
+    deliver: (entry) =>
+      session.request("action.dispatch", { id: entry.key, action: "say", params: sayParams(entry) }),
+  });
+  const take = (value: unknown) => {
+    if (isObject(value) && Array.isArray(value["conversations"])) state.set(value as unknown as ChatState);
+  };
+  session.init.subscribe(() => {
+    const init = session.init.get();
+    if (init !== null) take(init["state"]);
+    outbox.open(init !== null);
+  });
+  session.follow("state", {}, (_type, payload) => take(payload["state"]));
+  return {
+    link: client.link,
+    state,
+    outbox: outbox.entries,
+    say: (saying) => outbox.say(saying),
+    again: (key) => outbox.again(key),
+    discard: (key) => outbox.discard(key),
+    dispatch: (action: string, params: JsonObject) =>
+      session.request("action.dispatch", { id: freshId("act"), action, params }),
+    request: (type, payload) => session.request(type, payload),
+    follow: (family, payload, onEvent) => session.follow(family, payload, onEvent),
+    reloadOutbox: () => outbox.reload(),
+  };
+}

@@ -1,0 +1,205 @@
+// What a person said and the Runtime has not taken yet: kept in the browser, sent in order, taken once.
+//
+// Every entry is its own record of the storage, so that two tabs never overwrite each other; both may send the
+// same one, because the Runtime takes a key only once. Without a storage (or when it is full) entries live as
+// long as the page.
+
+import { LoopError, isObject, type JsonObject } from "@lineloop/ui-model";
+import type { ActorName, Saying, Waiting } from "./chat-core.ts";
+import { Store } from "./store.ts";
+import { freshId, type Time } from "./time.ts";
+
+const PREFIX = "lineloop.outbox.";
+const AGAIN_MS = 1_000;
+const LONGEST_AGAIN_MS = 30_000;
+
+export interface OutboxParts {
+  readonly storage: Storage;
+  readonly time: Time;
+  /** Resolves when the Runtime has committed it; rejects with LoopError. */
+  readonly deliver: (entry: Waiting) => Promise<unknown>;
+}
+
+interface Kept extends Waiting {
+  /** Orders what was said in the same millisecond. */
+  readonly number: number;
+}
+
+export class Outbox {
+  readonly entries = new Store<readonly Waiting[]>([]);
+  readonly #parts: OutboxParts;
+  readonly #kept = new Map<string, Kept>();
+  readonly #sending = new Set<string>();
+  readonly #unstored = new Set<string>();
+  #number = 0;
+  #open = false;
+  #failures = 0;
+  #stopTimer: () => void = () => undefined;
+
+  constructor(parts: OutboxParts) {
+    this.#parts = parts;
+    this.reload();
+  }
+
+  say(saying: Saying): string {
+    const key = freshId("say");
+    this.#number += 1;
+    this.#keep({
+      key,
+      conversation_id: saying.conversation_id,
+      text: saying.text,
+      target: saying.target ?? null,
+      reply_to_id: saying.reply_to_id ?? null,
+      created_at: new Date(this.#parts.time.now()).toISOString(),
+      state: "waiting",
+      code: null,
+      number: this.#number,
+    });
+    this.#flush();
+    return key;
+  }
+
+  again(key: string): void {
+    const entry = this.#kept.get(key);
+    if (entry?.state === "refused") this.#keep({ ...entry, state: "waiting", code: null });
+    this.#flush();
+  }
+
+  discard(key: string): void {
+    this.#kept.delete(key);
+    this.#unstored.delete(key);
+    this.#withStorage((storage) => storage.removeItem(PREFIX + key));
+    this.#publish();
+  }
+
+  /** The Runtime is there (or not): entries go out, or stay. */
+  open(there: boolean): void {
+    this.#open = there;
+    this.#failures = 0;
+    this.#stopTimer();
+    if (there) this.#flush();
+  }
+
+  /** Reads the storage again: another tab wrote or took something. */
+  reload(): void {
+    this.#withStorage((storage) => {
+      const found = new Set<string>();
+      for (let index = 0; index < storage.length; index += 1) {
+        const name = storage.key(index);
+        if (name === null || !name.startsWith(PREFIX)) continue;
+        const entry = parse(storage.getItem(name));
+        if (entry !== null && PREFIX + entry.key === name) {
+          found.add(entry.key);
+          this.#kept.set(entry.key, entry);
+        }
+      }
+      for (const key of [...this.#kept.keys()]) {
+        if (!found.has(key) && !this.#sending.has(key) && !this.#unstored.has(key)) this.#kept.delete(key);
+      }
+    });
+    this.#publish();
+    this.#flush();
+  }
+
+  #keep(entry: Kept): void {
+    this.#kept.set(entry.key, entry);
+    const stored = this.#withStorage((storage) => storage.setItem(PREFIX + entry.key, JSON.stringify(entry)));
+    if (stored) this.#unstored.delete(entry.key);
+    else this.#unstored.add(entry.key);
+    this.#publish();
+  }
+
+  /** Whether it could be done; a storage may be full or forbidden. */
+  #withStorage(work: (storage: Storage) => void): boolean {
+    try {
+      work(this.#parts.storage);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  #publish(): void {
+    const order = (one: Kept, other: Kept) =>
+      one.created_at < other.created_at ? -1 : one.created_at > other.created_at ? 1 : one.number - other.number;
+    this.entries.set([...this.#kept.values()].sort(order));
+  }
+
+  // One at a time in each conversation, so that what was said first arrives first.
+  #flush(): void {
+    if (!this.#open) return;
+    const busy = new Set<string>();
+    for (const entry of this.entries.get()) {
+      if (entry.state !== "waiting" || busy.has(entry.conversation_id)) continue;
+      busy.add(entry.conversation_id);
+      if (!this.#sending.has(entry.key)) void this.#send(entry as Kept);
+    }
+  }
+
+  async #send(entry: Kept): Promise<void> {
+    this.#sending.add(entry.key);
+    try {
+      await this.#parts.deliver(entry);
+      this.#sending.delete(entry.key);
+      this.#failures = 0;
+      this.discard(entry.key);
+      this.#flush();
+    } catch (error) {
+      this.#sending.delete(entry.key);
+      this.#fail(entry, error);
+    }
+  }
+
+  #fail(entry: Kept, error: unknown): void {
+    if (error instanceof LoopError && !error.retryable) {
+      if (this.#kept.has(entry.key)) this.#keep({ ...entry, state: "refused", code: error.code });
+      this.#flush();
+      return;
+    }
+    this.#failures += 1;
+    const wait_ms = Math.min(LONGEST_AGAIN_MS, AGAIN_MS * 2 ** (this.#failures - 1));
+    this.#stopTimer();
+    this.#stopTimer = this.#parts.time.after(wait_ms, () => this.#flush());
+  }
+}
+
+function parse(text: string | null): Kept | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(text ?? "null");
+  } catch {
+    return null;
+  }
+  if (!isObject(value)) return null;
+  const { key, conversation_id, text: said, created_at, number } = value;
+  if (typeof key !== "string" || typeof conversation_id !== "string" || typeof said !== "string") return null;
+  return {
+    key,
+    conversation_id,
+    text: said,
+    target: actor(value["target"]),
+    reply_to_id: typeof value["reply_to_id"] === "string" ? value["reply_to_id"] : null,
+    created_at: typeof created_at === "string" ? created_at : "",
+    state: value["state"] === "refused" ? "refused" : "waiting",
+    code: typeof value["code"] === "string" ? value["code"] : null,
+    number: typeof number === "number" ? number : 0,
+  };
+}
+
+function actor(value: unknown): ActorName | null {
+  if (!isObject(value)) return null;
+  const { kind, key } = value;
+  return typeof kind === "string" && typeof key === "string" ? { kind, key } : null;
+}
+
+/** The params of the `say` action for an entry. */
+export function sayParams(entry: Waiting): JsonObject {
+  const { conversation_id, key, text, target, reply_to_id } = entry;
+  return {
+    conversation_id,
+    key,
+    text,
+    ...(target === null ? {} : { target: { kind: target.kind, key: target.key } }),
+    ...(reply_to_id === null ? {} : { reply_to_id }),
+  };
+}

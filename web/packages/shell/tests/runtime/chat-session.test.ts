@@ -1,0 +1,202 @@
+import { describe, expect, test } from "vitest";
+import { openChat } from "../../src/runtime/chat-session.ts";
+import { FakeStorage, settle, World, type FakeSocket } from "../world.ts";
+
+interface Inner {
+  readonly id: string;
+  readonly type: string;
+  readonly payload: Record<string, unknown>;
+}
+
+/** The Runtime's side of the chat session. */
+class Chat {
+  readonly world = new World();
+  readonly storage: FakeStorage;
+  readonly core: ReturnType<typeof openChat>;
+  session = 0;
+
+  constructor(storage = new FakeStorage()) {
+    this.storage = storage;
+    this.world.access.stored = "kept";
+    this.core = openChat(this.world.client, this.storage, this.world.time);
+    this.world.client.start();
+  }
+
+  async open(): Promise<FakeSocket> {
+    const socket = await this.world.welcome();
+    const ask = socket.sent.find((frame) => frame.type === "session.open");
+    this.session += 1;
+    socket.answer(ask?.id, { session: `s${this.session}` });
+    await settle();
+    this.say("init", { app_scope: "chat", state: { conversations: [], recipients: [] } });
+    await settle();
+    return socket;
+  }
+
+  inner(type: string): Inner[] {
+    return this.world.socket.sent
+      .filter((frame) => frame.type === "frame")
+      .map((frame) => JSON.parse(String(frame.payload["text"])) as Inner)
+      .filter((frame) => frame.type === type);
+  }
+
+  say(type: string, payload: unknown): void {
+    this.#frame({ v: 1, type, payload });
+  }
+  answer(id: string | undefined, ok: unknown): void {
+    this.#frame({ v: 1, reply_to: id, ok });
+  }
+  refuse(id: string | undefined, code: string): void {
+    this.#frame({ v: 1, reply_to: id, error: { code, message: code } });
+  }
+  #frame(frame: unknown): void {
+    this.world.socket.event("frame", { session: `s${this.session}`, text: JSON.stringify(frame) });
+  }
+  lose(): void {
+    this.world.socket.onclose?.({ code: 1006 });
+  }
+}
+
+describe("subscriptions", () => {
+  test("are made again after a reconnect, under a new name, and hear only their own events", async () => {
+    const chat = new Chat();
+    const heard: unknown[] = [];
+    chat.core.follow("messages", { conversation_id: "c1" }, (type, payload) => heard.push([type, payload["n"]]));
+    await chat.open();
+    const first = chat.inner("messages.subscribe")[0]?.payload;
+    chat.say("messages.snapshot", { subscription: first?.["subscription"], n: 1 });
+    chat.lose();
+    await chat.world.time.advance(400);
+    await chat.open();
+    const second = chat.inner("messages.subscribe")[0]?.payload;
+    expect(second?.["conversation_id"]).toBe("c1");
+    expect(second?.["subscription"]).not.toBe(first?.["subscription"]);
+    chat.say("messages.message", { subscription: first?.["subscription"], n: 2 });
+    chat.say("messages.snapshot", { subscription: second?.["subscription"], n: 3 });
+    expect(heard).toEqual([
+      ["messages.snapshot", 1],
+      ["messages.snapshot", 3],
+    ]);
+  });
+
+  test("that ended are not made again", async () => {
+    const chat = new Chat();
+    const end = chat.core.follow("messages", { conversation_id: "c1" }, () => undefined);
+    await chat.open();
+    end();
+    expect(chat.inner("messages.unsubscribe")).toHaveLength(1);
+    chat.lose();
+    await chat.world.time.advance(400);
+    await chat.open();
+    expect(chat.inner("messages.subscribe")).toHaveLength(0);
+  });
+
+  test("that the Runtime refuses say so", async () => {
+    const chat = new Chat();
+    const heard: unknown[] = [];
+    chat.core.follow("messages", { conversation_id: "c9" }, (type, payload) => heard.push([type, payload["code"]]));
+    await chat.open();
+    chat.refuse(chat.inner("messages.subscribe")[0]?.id, "not_found");
+    await settle();
+    expect(heard).toEqual([["messages.refused", "not_found"]]);
+  });
+
+  test("frames that overtake the answer which names their session are read after it", async () => {
+    const chat = new Chat();
+    const socket = await chat.world.welcome();
+    const text = JSON.stringify({ v: 1, type: "init", payload: { state: { conversations: [] } } });
+    socket.event("frame", { session: "s1", text });
+    socket.answer(socket.sent.find((frame) => frame.type === "session.open")?.id, { session: "s1" });
+    await settle();
+    expect(chat.core.state.get()).toEqual({ conversations: [] });
+  });
+});
+
+describe("what a person says", () => {
+  test("while the Runtime is gone is kept over a reload and delivered once, in order", async () => {
+    const before = new Chat();
+    const first = before.core.say({ conversation_id: "c1", text: "one" });
+    before.core.say({ conversation_id: "c1", text: "two", target: { kind: "operator", key: "assistant" } });
+    const chat = new Chat(before.storage);
+    expect(chat.core.outbox.get().map((entry) => entry.text)).toEqual(["one", "two"]);
+    await chat.open();
+    const says = () => chat.inner("action.dispatch");
+    expect(says()).toHaveLength(1);
+    expect(says()[0]?.payload).toEqual({
+      id: first,
+      action: "say",
+      params: { conversation_id: "c1", key: first, text: "one" },
+    });
+    chat.answer(says()[0]?.id, { key: first, state: "pending" });
+    await settle();
+    expect(says()[1]?.payload["params"]).toMatchObject({ text: "two", target: { kind: "operator", key: "assistant" } });
+    chat.answer(says()[1]?.id, {});
+    await settle();
+    expect(chat.core.outbox.get()).toEqual([]);
+    expect(chat.storage.length).toBe(0);
+    chat.lose();
+    await chat.world.time.advance(400);
+    await chat.open();
+    expect(chat.inner("action.dispatch")).toEqual([]);
+  });
+
+  test("goes again under the same key when the connection broke before the answer", async () => {
+    const chat = new Chat();
+    await chat.open();
+    const key = chat.core.say({ conversation_id: "c1", text: "one" });
+    expect(chat.inner("action.dispatch")).toHaveLength(1);
+    chat.lose();
+    await chat.world.time.advance(400);
+    await chat.open();
+    const again = chat.inner("action.dispatch");
+    expect(again).toHaveLength(1);
+    expect(again[0]?.payload["id"]).toBe(key);
+  });
+
+  test("is kept when refused, until tried again or discarded; a full storage loses nothing", async () => {
+    const chat = new Chat();
+    chat.storage.full = true;
+    await chat.open();
+    const key = chat.core.say({ conversation_id: "c1", text: "one" });
+    chat.refuse(chat.inner("action.dispatch")[0]?.id, "limit_exceeded");
+    await settle();
+    chat.core.reloadOutbox();
+    expect(chat.core.outbox.get()[0]).toMatchObject({ key, state: "refused", code: "limit_exceeded" });
+    chat.core.again(key);
+    expect(chat.inner("action.dispatch")).toHaveLength(2);
+    chat.refuse(chat.inner("action.dispatch")[1]?.id, "limit_exceeded");
+    await settle();
+    chat.core.discard(key);
+    expect(chat.core.outbox.get()).toEqual([]);
+  });
+
+  test("waits and tries again by itself when the Runtime cannot take it just now", async () => {
+    const chat = new Chat();
+    await chat.open();
+    chat.core.say({ conversation_id: "c1", text: "one" });
+    chat.core.say({ conversation_id: "c2", text: "other" });
+    expect(chat.inner("action.dispatch")).toHaveLength(2);
+    chat.refuse(chat.inner("action.dispatch")[0]?.id, "storage_unavailable");
+    await chat.world.time.advance(1_000);
+    expect(chat.inner("action.dispatch").map((say) => (say.payload["params"] as { text: string }).text)).toEqual([
+      "one",
+      "other",
+      "one",
+    ]);
+  });
+
+  test("in one conversation is not held back by what was refused before it", async () => {
+    const chat = new Chat();
+    await chat.open();
+    chat.core.say({ conversation_id: "c1", text: "one" });
+    chat.core.say({ conversation_id: "c1", text: "two" });
+    chat.refuse(chat.inner("action.dispatch")[0]?.id, "forbidden");
+    await settle();
+    expect(chat.inner("action.dispatch")).toHaveLength(2);
+  });
+});
+
+test("an action fails at once while the Runtime is gone", async () => {
+  const chat = new Chat();
+  await expect(chat.core.dispatch("stop_run", { message_id: "m" })).rejects.toMatchObject({ code: "connection_lost" });
+});
