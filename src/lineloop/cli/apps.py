@@ -6,6 +6,7 @@ decided by the registry, in the process that owns the data directory.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +21,18 @@ if TYPE_CHECKING:
     from lineloop.device.decide.apps import AppOperation, AppRecord
 
 BUNDLE_SUFFIX = ".llapp"
+CONSEQUENCES = {
+    "install": "The app in {source} will run its own code in the logic container.",
+    "remove": "Removing {app_scope} deletes it with everything that it has stored.",
+}
 
 
 async def run_app_command(settings: Settings, verb: str, arguments: dict[str, Any], *, as_json: bool) -> int:
     """Raises LoopError, CommandFailed."""
     if verb == "install":
         _check_source(Path(arguments["source"]))
-        _agree(arguments.pop("yes"))
+    if (consequence := CONSEQUENCES.get(verb)) and not arguments.pop("yes"):
+        _ask(consequence.format(**arguments))
     try:
         answer = await knock(settings.data_dir / "device", verb, arguments)
     except ConnectionLost:
@@ -84,10 +90,13 @@ def _check_source(source: Path) -> None:
         raise CommandFailed(f"there is no directory {source}", Exit.NOT_FOUND)
 
 
-def _agree(yes: bool) -> None:
-    if not yes:
-        hint = "An app of a directory runs its own code in the logic container. Say --yes to agree."
-        raise CommandFailed("not installed: nobody agreed", Exit.REFUSED, hint=hint)
+def _ask(consequence: str) -> None:
+    """Raises CommandFailed: 2 where nobody can be asked, 4 when the answer is not yes."""
+    if not sys.stdin.isatty():
+        raise CommandFailed("nobody can be asked here; say --yes to agree", Exit.USAGE, hint=consequence)
+    print(f"{consequence} Go on? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise CommandFailed("nothing was changed: nobody agreed", Exit.REFUSED)
 
 
 def _show(verb: str, answer: dict[str, Any], *, as_json: bool) -> None:

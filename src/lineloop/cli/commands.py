@@ -368,9 +368,14 @@ def app_disable(app_scope: str, data_dir: DataDir = None, as_json: Json = False)
 
 
 @apps_app.command("remove")
-def app_remove(app_scope: str, data_dir: DataDir = None, as_json: Json = False) -> None:
+def app_remove(
+    app_scope: str,
+    data_dir: DataDir = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Agree that its data is deleted.")] = False,
+    as_json: Json = False,
+) -> None:
     """Disable an app and delete it with its data."""
-    _app_command("remove", data_dir, as_json, app_scope=app_scope)
+    _app_command("remove", data_dir, as_json, app_scope=app_scope, yes=yes)
 
 
 def _app_command(verb: str, data_dir: Path | None, as_json: bool, **arguments: Any) -> None:

@@ -21,6 +21,9 @@ class Exit(IntEnum):
     TEMPORARY = 75
 
 
+_REFUSED = frozenset({ErrorCode.APP_PROTECTED, ErrorCode.SCOPE_RESERVED})
+
+
 class CommandFailed(Exception):
     """A command cannot go on. `hint` tells what a person may do about it."""
 
@@ -35,7 +38,7 @@ def failure_of(error: LoopError) -> CommandFailed:
     """The command line's view of a coded error."""
     if isinstance(error, NotFound) or error.code is ErrorCode.APP_NOT_INSTALLED:
         code = Exit.NOT_FOUND
-    elif isinstance(error, Forbidden | Unauthorized) or error.code is ErrorCode.APP_PROTECTED:
+    elif isinstance(error, Forbidden | Unauthorized) or error.code in _REFUSED:
         code = Exit.REFUSED
     else:
         code = Exit.TEMPORARY if error.retryable else Exit.FAILED

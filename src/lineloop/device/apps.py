@@ -104,6 +104,7 @@ class AppRegistry:
         self._tasks = Tasks("apps")
         self._turn = asyncio.Lock()
         self._apps: Mapping[str, InstalledApp] = {}
+        self._shipped: frozenset[str] = frozenset()
         self._listeners: list[Callable[[AppOperation], None]] = []
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -162,6 +163,7 @@ class AppRegistry:
         """
         records = await self.records()
         folders = await asyncio.to_thread(self._read_packaged)
+        self._shipped = frozenset(folder.candidate.manifest.app_scope for _, folder in folders)
         broken = await asyncio.to_thread(self._find_broken, records, folders)
         live = await self._write(partial(self._load, folders=folders, broken=broken))
         kept = {app.location for app in await self.records()}
@@ -262,7 +264,7 @@ class AppRegistry:
         request = json.loads(operation.request)
         folder = await asyncio.to_thread(read_app, Path(request["directory"]))
         manifest = folder.candidate.manifest
-        check_installable(manifest, check_executions(manifest.tools))
+        check_installable(manifest, check_executions(manifest.tools), self._shipped)
         operation = await self._progress(replace(operation, app_scope=manifest.app_scope), "copying")
         try:
             await asyncio.to_thread(

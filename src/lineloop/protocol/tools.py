@@ -29,7 +29,8 @@ ContractVersion = Annotated[str, Field(pattern=VERSION_PATTERN)]
 
 RUNTIME_SCOPE = "runtime"
 CORE_SCOPES = frozenset({"chat", "app-registry", "settings"})
-RESERVED_SCOPES = CORE_SCOPES | {RUNTIME_SCOPE}
+# Names that people would take for the Runtime itself.
+RESERVED_SCOPES = CORE_SCOPES | {RUNTIME_SCOPE, "lineloop", "lineup", "system"}
 GLOBAL_CONVERSATION = "runtime:global"
 
 

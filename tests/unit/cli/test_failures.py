@@ -35,6 +35,8 @@ from lineloop.protocol.errors import (
         (ConnectionLost("x"), Exit.TEMPORARY),
         (InvalidRequest("x"), Exit.FAILED),
         (LoopError("x", code=ErrorCode.KEY_CONFLICT), Exit.FAILED),
+        (LoopError("x", code=ErrorCode.APP_PROTECTED), Exit.REFUSED),
+        (LoopError("x", code=ErrorCode.SCOPE_RESERVED), Exit.REFUSED),
     ],
 )
 def test_an_error_has_one_exit_code(error: LoopError, code: Exit) -> None:

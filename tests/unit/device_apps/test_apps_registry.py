@@ -22,6 +22,7 @@ from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import IllegalTransition, LoopError
 from lineloop.protocol.fault_sites import FaultSite
 from lineloop.protocol.machines import AppOperationState
+from lineloop.protocol.tools import CORE_SCOPES
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -114,8 +115,12 @@ async def test_an_installed_app_lives_from_its_own_copy(world: AppsWorld, tmp_pa
 
 
 @pytest.mark.requirement("D5")
-@pytest.mark.parametrize("scope", ["chat", "app-registry", "settings", "runtime"])
-async def test_reserved_scopes_are_refused(world: AppsWorld, tmp_path: Path, scope: str) -> None:
+@pytest.mark.parametrize(
+    "scope", ["chat", "app-registry", "settings", "runtime", "lineloop", "lineup", "system", "pomodoro"]
+)
+async def test_reserved_scopes_and_those_of_shipped_apps_are_refused(
+    world: AppsWorld, tmp_path: Path, scope: str
+) -> None:
     await world.registry.load()
 
     def rename(manifest: dict[str, Any]) -> None:
@@ -124,6 +129,17 @@ async def test_reserved_scopes_are_refused(world: AppsWorld, tmp_path: Path, sco
     ended = await done(world, await world.registry.install(changed_probe(tmp_path, rename)))
     assert (ended.state, ended.error_code) == (AppOperationState.FAILED, "scope_reserved")
     assert world.changes == []
+    assert (scope in world.registry.apps) == (scope in CORE_SCOPES | {"pomodoro"})
+
+
+@pytest.mark.requirement("D5")
+async def test_a_removed_shipped_app_leaves_its_scope_to_nobody_else(
+    world: AppsWorld, tmp_path: Path
+) -> None:
+    await world.registry.load()
+    await done(world, await world.registry.remove("pomodoro"))
+    source = changed_probe(tmp_path, lambda manifest: manifest.update(app_scope="pomodoro"))
+    assert (await done(world, await world.registry.install(source))).error_code == "scope_reserved"
 
 
 def _unknown_execution(manifest: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ Decides each step of an AppOperation and the record that follows. Leaves to othe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -92,16 +92,19 @@ def unavailable_code(manifest: AppManifest, features: frozenset[str]) -> str | N
     return None
 
 
-def check_installable(manifest: AppManifest, execution_errors: Sequence[FieldError]) -> None:
-    """What a valid manifest may not say when it comes from outside.
+def check_installable(
+    manifest: AppManifest, execution_errors: Sequence[FieldError], shipped: Collection[str]
+) -> None:
+    """What a valid manifest may not say when it comes from outside. `shipped`: scopes of the apps that come
+    with Lineloop; they stay theirs, also removed, so that nothing else passes for them.
 
     Raises scope_reserved, manifest_invalid.
     """
-    if manifest.app_scope in RESERVED_SCOPES:
+    scope = manifest.app_scope
+    if scope in RESERVED_SCOPES or scope in shipped:
+        owner = "belongs to the Runtime" if scope in RESERVED_SCOPES else "comes with Lineloop"
         raise LoopError(
-            f"{manifest.app_scope} belongs to the Runtime",
-            code=ErrorCode.SCOPE_RESERVED,
-            pointer="/app_scope",
+            f"{scope} {owner}; choose another app_scope", code=ErrorCode.SCOPE_RESERVED, pointer="/app_scope"
         )
     errors = list(execution_errors)
     needs_logic = any(tool.execution is None and not tool.surface for tool in manifest.tools)
