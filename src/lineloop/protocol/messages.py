@@ -23,8 +23,8 @@ class Message:
     """One expression by one actor in one conversation (§2.1). Times are RFC 3339 UTC strings.
 
     `revision` is the seq of the last applied patch (0 = none), `ordinal` the place in order of creation,
-    `offset` the place in order of delivery (None while streaming). `on_behalf_of` is set by the engine only;
-    `change` is the root conversation's counter at the last change.
+    `offset` the place in order of delivery (None while streaming). `on_behalf_of` and `run_id` are set by the
+    engine only; `change` is the root conversation's counter at the last change.
     """
 
     id: str
@@ -43,6 +43,7 @@ class Message:
     updated_at: str
     on_behalf_of: Actor | None = None
     change: int = 0
+    run_id: str | None = None
 
     @property
     def text(self) -> str:
@@ -82,6 +83,8 @@ class Message:
         }
         if self.on_behalf_of:
             wire["on_behalf_of"] = self.on_behalf_of.to_wire()
+        if self.run_id is not None:
+            wire["run_id"] = self.run_id
         return wire
 
     @classmethod
@@ -106,6 +109,7 @@ class Message:
                 updated_at=wire["updated_at"],
                 on_behalf_of=Actor.from_wire(behalf) if behalf is not None else None,
                 change=wire.get("change", 0),
+                run_id=wire.get("run_id"),
             )
         except (KeyError, ValueError, TypeError) as error:
             raise InvalidRequest(f"this is not a message: {error}") from error

@@ -141,13 +141,14 @@ class StoredMessage:
         behalf = ""
         if self.on_behalf_kind is not None and self.on_behalf_key is not None:
             behalf = f',"on_behalf_of":{_actor_json(self.on_behalf_kind, self.on_behalf_key)}'
+        run = "" if self.run_id is None else f',"run_id":"{self.run_id}"'
         return (
             f'{{"id":"{self.id}","conversation_id":"{self.conversation_id}",'
             f'"actor":{_actor_json(self.actor_kind, self.actor_key)},"target":{target},'
             f'"key":{json.dumps(self.key)},"reply_to_id":{reply},"purpose":"{self.purpose}",'
             f'"status":"{self.status}","revision":{self.revision},"ordinal":{self.ordinal},'
             f'"offset":{"null" if self.offset is None else self.offset},"content":{self.content_json},'
-            f'"created_at":"{created}","updated_at":"{updated}","change":{self.change}{behalf}}}'
+            f'"created_at":"{created}","updated_at":"{updated}","change":{self.change}{behalf}{run}}}'
         )
 
     def changed(self, **fields: Any) -> StoredMessage:

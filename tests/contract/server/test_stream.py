@@ -199,9 +199,22 @@ async def test_a_closing_question_is_shown_again(world: ServerWorld) -> None:
         assert (closed["id"], closed["content"]["blocks"][0]["state"]) == (question["id"], "timeout")
 
 
+@pytest.mark.parametrize("last", [None, 1])
+async def test_a_ping_says_when_everything_that_was_missing_has_been_sent(
+    world: ServerWorld, last: int | None
+) -> None:
+    conversation = await world.conversation()
+    for number in range(3):
+        await speak(world.http, conversation, f"k{number}", "hello")
+    async with viewer(world.http, conversation, last) as reader:
+        seen = [(await reader.next())[0] for _ in range(5 if last is None else 4)]
+        assert seen == ["ping", *["message"] * (len(seen) - 2), "ping"]
+
+
 async def test_a_stopping_server_ends_its_streams_at_once(world: ServerWorld) -> None:
     conversation = await world.conversation()
     async with viewer(world.http, conversation) as reader:
+        await reader.until("ping")
         await reader.until("ping")
         await world.server.drain(0)
         with pytest.raises(StopAsyncIteration):

@@ -41,6 +41,7 @@ MESSAGE = Message(
     updated_at=AT,
     on_behalf_of=Actor("operator", "echo"),
     change=4,
+    run_id="run_1",
 )
 ASK = QuestionTerms(QuestionKind.ASK, "Which?", (("a", "Apple"), ("b", "Pear")))
 

@@ -41,7 +41,7 @@ class ContentDocument(Document):
 
 
 class MessageDocument(Document):
-    """A message. `offset` is null while it streams."""
+    """A message. `offset` is null while it streams; `run_id` is there when a run writes it."""
 
     id: str
     conversation_id: str
@@ -59,6 +59,7 @@ class MessageDocument(Document):
     updated_at: str
     change: int
     on_behalf_of: ActorDocument | None = None
+    run_id: str | None = None
 
 
 class ConversationDocument(Document):

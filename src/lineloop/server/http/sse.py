@@ -62,6 +62,8 @@ class Viewer:
                 if self._resync:
                     async for text in self._snapshot():
                         yield text
+                    if not self._resync:
+                        yield await self._ping()  # The viewer learns that it has everything.
                     continue
                 if self._queue:
                     if text := await self._drained():
