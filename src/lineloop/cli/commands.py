@@ -16,6 +16,7 @@ import typer
 
 from lineloop.cli import quick_start
 from lineloop.cli.failures import CommandFailed, Exit, failure_of, tell
+from lineloop.protocol.actors import OPERATOR, Actor
 from lineloop.protocol.errors import LoopError
 from lineloop.settings import Settings, default_data_dir
 
@@ -76,6 +77,17 @@ def settings_for(
         server=server or settings.server,
         token=token or settings.token,
     )
+
+
+def _actor(text: str, option: str, kind: str | None = None) -> Actor:
+    """Raises CommandFailed (2) when the option names no actor, or none of that kind."""
+    try:
+        actor = Actor.parse(text)
+    except LoopError as error:
+        raise CommandFailed(f"{option}: {error.message}", Exit.USAGE) from error
+    if kind is not None and actor.kind != kind:
+        raise CommandFailed(f"{option}: {text!r} is not {kind}/KEY", Exit.USAGE)
+    return actor
 
 
 def finish(work: Callable[[], int | None]) -> None:
@@ -204,6 +216,7 @@ def run_operator(
     token: Token = None,
     data_dir: DataDir = None,
     kubernetes: Annotated[bool, typer.Option("--kubernetes", help="Resources live in a cluster.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Tracebacks of mistakes in your file.")] = False,
 ) -> None:
     """Your operators, from a file or a module."""
     settings = settings_for(data_dir, server, token)
@@ -211,7 +224,7 @@ def run_operator(
     async def work() -> int:
         from lineloop.cli.run import run_operators
 
-        return await run_operators(settings, file_or_module, kubernetes=kubernetes)
+        return await run_operators(settings, file_or_module, kubernetes=kubernetes, debug=debug)
 
     run_async(work)
 
@@ -240,6 +253,7 @@ def chat(  # noqa: PLR0913 (every option of a command is a parameter)
     settings = settings_for(data_dir, server, token)
 
     async def work() -> int:
+        _actor(to, "--to", OPERATOR)
         from lineloop.cli.chat.command import ChatOptions, run_chat
 
         return await run_chat(
@@ -261,9 +275,10 @@ def token_create(
     settings = settings_for(data_dir, server, admin_token)
 
     async def work() -> int:
+        named = _actor(actor, "--actor")
         from lineloop.cli.tokens import create_token
 
-        return await create_token(settings, actor, as_json=as_json)
+        return await create_token(settings, named, as_json=as_json)
 
     run_async(work)
 

@@ -13,23 +13,23 @@ from lineloop.cli.credentials import Credentials
 from lineloop.cli.failures import CommandFailed, Exit
 from lineloop.cli.lifetime import planned_faults
 from lineloop.cli.logs import set_up_logs
+from lineloop.cli.operator_file import load
 from lineloop.cli.reach import running_server
 from lineloop.client.http import HttpTransport
 from lineloop.client.loop import Loop
 from lineloop.kit.clock import SystemClock
 from lineloop.kit.ids import Ids
-from lineloop.operators.loading import load_operator
 from lineloop.operators.worker import OperatorWorker
 from lineloop.protocol.actors import Actor
 from lineloop.settings import Settings
 
 
-async def run_operators(settings: Settings, reference: str, *, kubernetes: bool) -> int:
+async def run_operators(settings: Settings, reference: str, *, kubernetes: bool, debug: bool) -> int:
     """Raises LoopError, CommandFailed."""
     if kubernetes:
         raise CommandFailed("resources in a cluster are not built yet; run without --kubernetes", Exit.USAGE)
     set_up_logs(settings.log_format, settings.log_level)
-    operator = load_operator(reference)
+    operator = load(reference, debug=debug)
     server, token = await _credential(settings, operator.actor)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

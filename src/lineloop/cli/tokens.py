@@ -11,9 +11,8 @@ from lineloop.protocol.actors import Actor
 from lineloop.settings import Settings
 
 
-async def create_token(settings: Settings, actor: str, *, as_json: bool) -> int:
+async def create_token(settings: Settings, named: Actor, *, as_json: bool) -> int:
     """Prints the token, the only time it is shown. Raises LoopError, CommandFailed."""
-    named = Actor.parse(actor)
     async with admin_transport(settings) as transport:
         made = (await transport.request("POST", "/v1/tokens", json={"actor": named.to_wire()})).body
     print(dumps(made) if as_json else made["token"])
