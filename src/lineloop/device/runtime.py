@@ -72,8 +72,8 @@ class Runtime:
 
     Make it, `await start()`, `await close()`; a second start is not possible. Both transports belong to the
     Runtime from `start` on. `on_fatal` is called when the database is gone and the process should end;
-    `on_action` gets the UI actions that passed their checks. `make_containers` replaces the logic containers;
-    without `models` the person cannot choose one.
+    `on_action` gets the UI actions that passed their checks; `models`, set before `start`, lets the person
+    choose one. `make_containers` replaces the logic containers.
     """
 
     def __init__(
@@ -87,7 +87,6 @@ class Runtime:
         host: Host | None = None,
         person_transport: Transport | None = None,
         make_containers: MakeContainers | None = None,
-        models: ModelChoice | None = None,
     ) -> None:
         self.settings = settings
         self._transport = transport
@@ -97,7 +96,7 @@ class Runtime:
         self._host: Host = host or HeadlessHost(self._ids)
         self._person_transport = person_transport
         self._make_containers = make_containers
-        self._models = models
+        self.models: ModelChoice | None = None
         self.on_fatal: Callable[[BaseException], None] | None = None
         self.on_action: Callable[[f.DeliverAction], None] | None = None
         self._state = RuntimeState.CREATED
@@ -277,7 +276,7 @@ class Runtime:
             ),
             elapsed_ms=self.room.elapsed_ms,
             person=self.settings.person,
-            models=self._models,
+            models=self.models,
         )
 
     def _deliver_action(self, effect: f.DeliverAction) -> None:

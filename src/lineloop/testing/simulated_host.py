@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from lineloop.device.decide.intents import IntentKind
-from lineloop.device.host.port import ConsentSheet, HostReports, Showing
+from lineloop.device.host.port import ConsentSheet, HostReports, Showing, Stage
 
 
 class Manner(StrEnum):
@@ -31,7 +31,7 @@ class SimulatedHost:
         self.closed: list[str] = []
         self.sheets: list[ConsentSheet] = []
         self.withdrawn: list[str] = []
-        self.projected: list[str] = []
+        self.projected: list[str | None] = []
         self.connected = True
 
     @property
@@ -43,10 +43,10 @@ class SimulatedHost:
         assert self.reports is not None, "the host has not been started"
         return self.reports
 
-    async def start(self, reports: HostReports) -> None:
-        self.reports = reports
+    async def start(self, stage: Stage) -> None:
+        self.reports = stage.reports
         if self.connected:
-            await reports.session_opened(self.session_id)
+            await stage.reports.session_opened(self.session_id)
 
     async def show(self, showing: Showing) -> None:
         self.showings.append(showing)
@@ -90,7 +90,7 @@ class SimulatedHost:
     async def withdraw_consent(self, call_ref: str) -> None:
         self.withdrawn.append(call_ref)
 
-    async def project(self, instance_id: str) -> None:
+    async def project(self, instance_id: str | None) -> None:
         self.projected.append(instance_id)
 
     async def stop(self) -> None:

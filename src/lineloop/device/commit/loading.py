@@ -78,6 +78,7 @@ def complete_session(
         operation=operation,
         queue=queue,
         focus=sessions.focus_stack(tx, runtime_id, conversation_id) if parts.focus else (),
+        front=sessions.front_of_focus(tx, runtime_id) if parts.focus else None,
         running_command=running,
     )
 

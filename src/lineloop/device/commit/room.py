@@ -26,6 +26,7 @@ from lineloop.device.decide.facts import (
     OperationStarted,
 )
 from lineloop.device.decide.plan import Plan
+from lineloop.device.decide.projection import projections
 from lineloop.device.decide.schemas import Schemas
 from lineloop.device.decide.state import Limits, Operation
 from lineloop.device.foundation import Foundation
@@ -117,6 +118,7 @@ class Room:
         answer = decide(tx, plan)
         if plan.facts:
             write_facts(tx, self.runtime_id, plan.facts, plan.now)
+            plan.effects += projections(plan.facts)
         reached = (*sites, *_sites_of(plan))
         for site in reached:
             self.foundation.faults.reach(f"{site}.before_commit")

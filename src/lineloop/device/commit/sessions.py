@@ -11,7 +11,6 @@ from lineloop.device.decide.focus import (
     Confirmation,
     change_instance,
     confirm,
-    is_shown,
     refuse_confirmation,
     show,
 )
@@ -102,11 +101,11 @@ def session_crashed(tx: Tx, plan: Plan, room: Room, gone: SessionContext, reason
         decide_crash(plan, session, load_route(tx, room, app, session), reason)
 
 
-def restore(tx: Tx, plan: Plan, room: Room, instance_id: str) -> None:
-    """What lies on top of a stack again is to be shown, as a new showing."""
-    instance = sessions.instance_by_id(tx, instance_id)
+def restore(tx: Tx, plan: Plan, room: Room) -> None:
+    """What has come to the front because something else went is to be shown, as a new showing."""
+    instance = sessions.instance_by_id(tx, sessions.front_of_focus(tx, room.runtime_id) or "")
     if instance is None:
         return
     session = load_session(tx, room, instance.conversation_id, instance.app_scope)
-    if session.instance is not None and session.instance.instance_id == instance_id and is_shown(session):
+    if session.in_front:
         show(plan, session)

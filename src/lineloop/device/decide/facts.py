@@ -195,10 +195,10 @@ class ShowInstance:
 
 @record
 class CloseInstance:
-    """Take the instance away from the host and end its container; `restore` is what is shown then."""
+    """Take the instance away from the host and end its container; `restore`: what lay below is shown then."""
 
     instance: Instance
-    restore: str | None
+    restore: bool
 
 
 @record
@@ -280,9 +280,9 @@ class DeliverAction:
 
 @record
 class ProjectInstance:
-    """What a surface shows has changed."""
+    """What the surface of an instance shows has changed; None: only which of them is in front."""
 
-    instance_id: str
+    instance_id: str | None
 
 
 Effect = (

@@ -1,5 +1,7 @@
 """Decides what the person sees: the focus stack of a conversation and the states of instances (design: 3.9).
 
+Each conversation has a stack; of their tops the one that was asked for last is in front.
+
 An instance becomes the foreground only when the host confirms it: host session, instance, activation and
 generation must all be the ones that were asked for. Leaves to activation.py what becomes ready by that.
 """
@@ -52,11 +54,11 @@ def show(plan: Plan, session: Session) -> Session:
     plan.facts += [InstanceChanged(shown), FocusSet(session.conversation_id, stack)]
     activation_id = session.activation.activation_id if session.activation is not None else None
     plan.effects.append(ShowInstance(shown, activation_id))
-    return replace(session, instance=shown, focus=stack)
+    return replace(session, instance=shown, focus=stack, front=shown.instance_id)
 
 
 def is_shown(session: Session) -> bool:
-    """Whether the instance is the one that the host was asked to show, confirmed or not."""
+    """Whether the instance is what its conversation shows, confirmed or not. See also Session.in_front."""
     return (
         session.instance is not None
         and bool(session.focus)
@@ -100,7 +102,7 @@ def put_aside(plan: Plan, session: Session) -> Session:
         instance = change_instance(plan, instance, "background")
     if stack != session.focus:
         plan.facts.append(FocusSet(session.conversation_id, stack))
-    return replace(session, instance=instance, focus=stack)
+    return replace(session, instance=instance, focus=stack, front=None)
 
 
 def take_away(plan: Plan, session: Session, app: App | None, state: str, reason: str) -> Session:
@@ -110,15 +112,15 @@ def take_away(plan: Plan, session: Session, app: App | None, state: str, reason:
     """
     if session.instance is None:
         return session
-    was_shown = is_shown(session)
     instance = change_instance(plan, session.instance, state, reason)
     stack = tuple(other for other in session.focus if other != instance.instance_id)
     if stack != session.focus:
         plan.facts.append(FocusSet(session.conversation_id, stack))
-    restore = stack[-1] if was_shown and stack else None
-    plan.effects += [CloseInstance(instance, restore), EndStranded()]
+    plan.effects += [CloseInstance(instance, session.in_front), EndStranded()]
     app_session_id = session.app_session_id
     if app is not None and app.per_launch and app_session_id is not None:
         plan.facts.append(SubSessionClosed(app_session_id))
         app_session_id = None
-    return replace(session, app_session_id=app_session_id, instance=None, activation=None, focus=stack)
+    return replace(
+        session, app_session_id=app_session_id, instance=None, activation=None, focus=stack, front=None
+    )

@@ -11,15 +11,17 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 
-from lineloop.device.decide.activation import WAITING, cancel_activation
+from lineloop.device.decide.activation import WAITING, cancel_activation, launch
+from lineloop.device.decide.facts import FocusSet
 from lineloop.device.decide.focus import is_shown, put_aside, show, take_away
 from lineloop.device.decide.operations import end_operation
 from lineloop.device.decide.outcomes import end_not_begun
 from lineloop.device.decide.plan import Failure, Plan
 from lineloop.device.decide.route import Route
-from lineloop.device.decide.state import Call, Session
+from lineloop.device.decide.state import App, Call, Session
 from lineloop.kit.records import record
 from lineloop.protocol.error_codes import ErrorCode
+from lineloop.protocol.errors import LoopError
 
 
 class IntentKind(StrEnum):
@@ -108,9 +110,37 @@ def decide_show(plan: Plan, intent: HostIntent, session: Session) -> Session:
         conversation_id=session.conversation_id,
         app_scope=session.app_scope,
     )
-    if session.instance is None or is_shown(session):
+    if session.instance is None or session.in_front:
         return session
     return show(plan, session)
+
+
+def decide_open(plan: Plan, intent: HostIntent, app: App, session: Session) -> Session:
+    """The person opens an app: the instance that runs is shown, else one is started. No tool is called.
+
+    Raises LoopError: app_disabled, app_activation_failed.
+    """
+    if not app.enabled:
+        raise LoopError("this app is switched off", code=ErrorCode.APP_DISABLED)
+    if app.unavailable is not None:
+        detail = {"reason": app.unavailable}
+        raise LoopError("this app cannot run here", code=ErrorCode.APP_ACTIVATION_FAILED, detail=detail)
+    plan.audit(
+        "app_opened",
+        actor=intent.host_session_id,
+        conversation_id=session.conversation_id,
+        app_scope=session.app_scope,
+    )
+    if session.instance is None:
+        patience_ms = plan.limits.activation_timeout_ms
+        return launch(plan, app, session, foreground=True, patience_ms=patience_ms)
+    return session if session.in_front else show(plan, session)
+
+
+def decide_unstack(plan: Plan, conversation_id: str, stack: tuple[str, ...]) -> None:
+    """Nothing of this conversation is to come to the front by itself any more; what runs goes on."""
+    if stack:
+        plan.facts.append(FocusSet(conversation_id, ()))
 
 
 def decide_condition(plan: Plan, intent: HostIntent) -> None:

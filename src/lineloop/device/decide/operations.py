@@ -14,7 +14,6 @@ from lineloop.device.decide.facts import (
     ArmDeadline,
     OperationEnded,
     OperationStarted,
-    ProjectInstance,
     RecordWritten,
 )
 from lineloop.device.decide.focus import take_away
@@ -76,7 +75,6 @@ def start_operation(
         },
     )
     plan.effects.append(ArmDeadline("operation", operation.operation_id, operation.ends_at, duration_ms))
-    plan.effects.append(ProjectInstance(operation.instance_id))
     return call, replace(session, operation=operation)
 
 
@@ -117,7 +115,6 @@ def end_operation(plan: Plan, session: Session, route: Route, outcome: str, reas
     if route.person is not None:
         message["target"] = route.person.to_wire()
     plan.speak(ended.conversation_id, message)
-    plan.effects.append(ProjectInstance(ended.instance_id))
     after = replace(session, operation=None)
     if session.instance is not None and session.instance.instance_id == ended.instance_id:
         after = take_away(plan, after, app, "stopping", f"operation_{outcome}")

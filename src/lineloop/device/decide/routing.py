@@ -47,7 +47,7 @@ def go_on(plan: Plan, call: Call, tool: ToolDescriptor, session: Session, route:
             plan.fail(_first_receipt(plan, call), Failure(ErrorCode.APP_NOT_RUNNING))
             return session
         session = launch(plan, route.app, session, foreground=foreground, patience_ms=tool.timeout_ms)
-    elif session.starting and foreground and not is_shown(session):
+    elif session.starting and foreground and not session.in_front:
         session = show(plan, session)
     assert session.activation is not None
     call = call.changed(app_session_id=session.app_session_id, activation_id=session.activation.activation_id)
@@ -98,7 +98,7 @@ def go_on_ready(plan: Plan, call: Call, tool: ToolDescriptor, session: Session, 
     assert session.instance is not None
     foreground = tool.activation_requirement is ActivationRequirement.FOREGROUND_REQUIRED
     if foreground and not session.instance.confirmed:
-        if not is_shown(session):
+        if not session.in_front:
             session = show(plan, session)
         call = _tell_ready(plan, call)
         if call.state != "waiting_foreground":

@@ -169,7 +169,8 @@ class Session:
     """Everything live about one app in one conversation.
 
     `queue`: live calls attached to the sub-session, in arrival order, at most as many as one job handles.
-    `focus`: the conversation's stack, foreground last. `running_command`: a command is with the app now.
+    `focus`: the conversation's stack, foreground last; `front`: the instance in front over all conversations.
+    `running_command`: a command is with the app now.
     """
 
     conversation_id: str
@@ -180,11 +181,17 @@ class Session:
     operation: Operation | None = None
     queue: tuple[Call, ...] = ()
     focus: tuple[str, ...] = ()
+    front: str | None = None
     running_command: bool = False
 
     @property
     def starting(self) -> bool:
         return self.activation is not None and self.activation.state == "starting"
+
+    @property
+    def in_front(self) -> bool:
+        """Whether this is what the host was asked to show last, confirmed or not."""
+        return self.instance is not None and self.front == self.instance.instance_id
 
     @property
     def ready(self) -> bool:

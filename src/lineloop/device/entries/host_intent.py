@@ -47,6 +47,16 @@ class HostIntentEntry:
             SOURCE, partial(intents.take_intent, room=self._room, intent=intent), "device.intent"
         )
 
+    async def app_chosen(self, host_session_id: str, app_scope: str, conversation_id: str) -> str:
+        """The person opens an app themselves: its live instance is shown, or a new one is started.
+
+        Returns the instance. Raises LoopError: app_not_installed, app_disabled, app_activation_failed,
+        forbidden (core apps have no instances), lease_lost (this display is not the one in use).
+        """
+        intent = HostIntent(host_session_id, IntentKind.SHOW_APP, conversation_id)
+        job = partial(intents.open_app, room=self._room, intent=intent, app_scope=app_scope)
+        return await self._room.submit(SOURCE, job, "device.intent")
+
     async def consent_answered(self, call_ref: str, *, allowed: bool) -> None:
         """The person agreed to a risky call or refused it. A late answer changes nothing."""
         job = partial(calls.answer_consent, room=self._room, ref=call_ref, allowed=allowed)

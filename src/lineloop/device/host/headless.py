@@ -5,7 +5,7 @@ Nobody can agree to a risky call here, so consent sheets stay unanswered until t
 
 from __future__ import annotations
 
-from lineloop.device.host.port import ConsentSheet, HostReports, Showing
+from lineloop.device.host.port import ConsentSheet, HostReports, Showing, Stage
 from lineloop.kit.ids import Ids
 
 
@@ -20,9 +20,9 @@ class HeadlessHost:
     def features(self) -> frozenset[str]:
         return frozenset()
 
-    async def start(self, reports: HostReports) -> None:
-        self._reports = reports
-        await reports.session_opened(self._session_id)
+    async def start(self, stage: Stage) -> None:
+        self._reports = stage.reports
+        await stage.reports.session_opened(self._session_id)
 
     async def show(self, showing: Showing) -> None:
         if self._reports is not None:
@@ -39,7 +39,7 @@ class HeadlessHost:
     async def withdraw_consent(self, call_ref: str) -> None:
         """Nothing was asked."""
 
-    async def project(self, instance_id: str) -> None:
+    async def project(self, instance_id: str | None) -> None:
         """Nothing is shown."""
 
     async def stop(self) -> None:

@@ -6,10 +6,20 @@ decides (design: runtime 3.1, 3.5).
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from lineloop.device.apps import AppRegistry
+from lineloop.device.commit_inbox import AppInbox
+from lineloop.device.commit_session_data import SessionData
+from lineloop.device.connection import Connection
 from lineloop.device.decide.intents import IntentKind
+from lineloop.device.decide.state import Operation
+from lineloop.device.entries.ui_action import UiActionEntry
+from lineloop.device.foundation import Foundation
+from lineloop.device.models import ModelChoice
 from lineloop.kit.records import record
+from lineloop.protocol.actors import Actor
 
 
 @record
@@ -25,7 +35,7 @@ class Showing:
 
 @record
 class ConsentSheet:
-    """What the person is asked about a risky call."""
+    """What the person is asked about a risky call. `publisher` is the key id that the app is signed with."""
 
     call_ref: str
     conversation_id: str
@@ -35,6 +45,20 @@ class ConsentSheet:
     tool_title: str
     risk: str
     params: dict[str, Any]
+    publisher: str | None = None
+
+    def to_wire(self) -> dict[str, Any]:
+        return {
+            "call_ref": self.call_ref,
+            "conversation_id": self.conversation_id,
+            "agent": self.agent,
+            "app_scope": self.app_scope,
+            "app_title": self.app_title,
+            "publisher": self.publisher,
+            "tool_title": self.tool_title,
+            "risk": self.risk,
+            "params": self.params,
+        }
 
 
 class HostReports(Protocol):
@@ -54,7 +78,48 @@ class HostReports(Protocol):
         instance_id: str | None = None,
     ) -> None: ...
 
+    async def app_chosen(self, host_session_id: str, app_scope: str, conversation_id: str) -> str:
+        """The person opens an app themselves; the instance that will be shown. Raises LoopError."""
+        ...
+
     async def consent_answered(self, call_ref: str, *, allowed: bool) -> None: ...
+
+
+class CoreSession(Protocol):
+    """One open session of a core app; `receive` takes its frames."""
+
+    def receive(self, text: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class OpenCore(Protocol):
+    """Opens a session of a core app. Raises LoopError app_not_installed."""
+
+    def __call__(
+        self, app_scope: str, send: Callable[[str], None], *, drained: Callable[[], Awaitable[None]]
+    ) -> CoreSession: ...
+
+
+@record
+class Stage:
+    """What a started host works with. `reports` is all that a host without pages needs.
+
+    `elapsed_ms` tells how long an operation has run by the monotonic clock. `models` is None on a device that
+    cannot choose them.
+    """
+
+    reports: HostReports
+    foundation: Foundation
+    registry: AppRegistry
+    session_data: SessionData
+    inbox: AppInbox
+    ui_actions: UiActionEntry
+    connection: Connection
+    open_core: OpenCore
+    elapsed_ms: Callable[[Operation], int]
+    person: Actor | None = None
+    models: ModelChoice | None = None
 
 
 class Host(Protocol):
@@ -65,22 +130,24 @@ class Host(Protocol):
         """Names of the capabilities that this host supports."""
         ...
 
-    async def start(self, reports: HostReports) -> None: ...
+    async def start(self, stage: Stage) -> None: ...
 
     async def show(self, showing: Showing) -> None:
         """Bring an instance to the foreground; confirm when the person sees it."""
         ...
 
     async def close(self, instance_id: str) -> None:
-        """Take an instance's surface away; chat or what lies below it comes back."""
+        """Take an instance's surface away, in the time that it asks for, but not for long; chat or what lies
+        below it comes back.
+        """
         ...
 
     async def ask_consent(self, sheet: ConsentSheet) -> None: ...
 
     async def withdraw_consent(self, call_ref: str) -> None: ...
 
-    async def project(self, instance_id: str) -> None:
-        """What the surface of an instance shows has changed; read it anew."""
+    async def project(self, instance_id: str | None) -> None:
+        """What an instance shows, or (None) what is shown of all of them, has changed; read it anew."""
         ...
 
     async def stop(self) -> None: ...

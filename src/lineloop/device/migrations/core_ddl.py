@@ -8,7 +8,7 @@ what came first. Every index of calls, outbox, receipts and audit is a page more
 from __future__ import annotations
 
 # Small rows under a key of several parts: on SQLite the key's tree then holds the row itself.
-CLUSTERED = ("cursors", "envelopes_seen", "receipts", "focus", "inventories", "ui_actions")
+CLUSTERED = ("cursors", "envelopes_seen", "receipts", "focus", "inventories", "ui_actions", "shell_keys")
 
 CORE_DDL: tuple[str, ...] = (
     # `generation` names the state of registry and policy; a new one is made by every change of either.
@@ -182,13 +182,15 @@ CORE_DDL: tuple[str, ...] = (
     CREATE INDEX operations_active ON operations (runtime_id, conversation_id, app_scope)
       WHERE state = 'active'
     """,
-    # The stack of a conversation: highest depth is the foreground; below depth 1 lies chat.
+    # The stack of a conversation: highest depth is the foreground; below depth 1 lies chat. Of all
+    # conversations' tops the one with the highest `number` is in front: the one that was asked for last.
     """
     CREATE TABLE focus (
       runtime_id TEXT NOT NULL,
       conversation_id TEXT NOT NULL,
       depth BIGINT NOT NULL,
       instance_id TEXT NOT NULL,
+      number BIGINT NOT NULL,
       PRIMARY KEY (runtime_id, conversation_id, depth)
     )
     """,
@@ -295,6 +297,26 @@ CORE_DDL: tuple[str, ...] = (
       action TEXT NOT NULL,
       received_at BIGINT NOT NULL,
       PRIMARY KEY (runtime_id, instance_id, action_id)
+    )
+    """,
+    # Pages that may show this device. The key itself is with its page only.
+    """
+    CREATE TABLE shell_keys (
+      runtime_id TEXT NOT NULL,
+      digest TEXT NOT NULL,
+      created_at BIGINT NOT NULL,
+      used_at BIGINT NOT NULL,
+      PRIMARY KEY (runtime_id, digest)
+    )
+    """,
+    # What a surface wants to have back when it is loaded again; goes with its instance.
+    """
+    CREATE TABLE surface_snapshots (
+      runtime_id TEXT NOT NULL,
+      instance_id TEXT NOT NULL,
+      data TEXT NOT NULL,
+      updated_at BIGINT NOT NULL,
+      PRIMARY KEY (runtime_id, instance_id)
     )
     """,
 )

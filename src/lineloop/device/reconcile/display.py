@@ -74,7 +74,7 @@ class Display:
             self.closing.add(effect.instance.instance_id)
             self._tasks.spawn(self._close(effect.instance, effect.restore), name="close app")
 
-    async def _close(self, instance: Instance, restore: str | None) -> None:
+    async def _close(self, instance: Instance, restore: bool) -> None:
         try:
             await self._host.close(instance.instance_id)
         except Exception as error:
@@ -84,8 +84,8 @@ class Display:
             decide = partial(sessions.instance_stopped, instance_id=instance.instance_id)
             await insist(self._clock, "instance stopped", lambda: self._room.submit(SOURCE, decide))
         self.closing.discard(instance.instance_id)
-        if restore is not None:
-            restored = partial(sessions.restore, room=self._room, instance_id=restore)
+        if restore:
+            restored = partial(sessions.restore, room=self._room)
             await insist(self._clock, "restore foreground", lambda: self._room.submit(SOURCE, restored))
 
     def ask(self, effect: AskConsent) -> None:
@@ -106,6 +106,7 @@ class Display:
             tool_title=tool.title,
             risk=tool.risk.value,
             params=json.loads(call.params),
+            publisher=shelf.installed[call.key.app_scope].manifest.publisher_key_id if shelf else None,
         )
         self._tasks.spawn(self._tell(call.ref, sheet), name="ask consent")
 

@@ -116,7 +116,7 @@ class Restorer:
             if activation.waits_for == "container":
                 self._app_sessions.start(StartContainer(activation))
         for instance in found.stopping:
-            self._display.close(CloseInstance(instance, None))
+            self._display.close(CloseInstance(instance, False))
         for instance, activation_id in found.shown:
             self._display.show(ShowInstance(instance, activation_id))
         for call in found.consents:

@@ -77,8 +77,22 @@ _TOPS = """
   WHERE runtime_id = :runtime_id AND depth = (SELECT MAX(depth) FROM focus AS g
     WHERE g.runtime_id = f.runtime_id AND g.conversation_id = f.conversation_id)
 """
+_NUMBERS = """
+  SELECT instance_id, number FROM focus
+  WHERE runtime_id = :runtime_id AND conversation_id = :conversation_id
+"""
+_NEWEST_NUMBER = "SELECT COALESCE(MAX(number), 0) FROM focus WHERE runtime_id = :runtime_id"
+_FRONT = """
+  SELECT instance_id FROM focus AS f
+  WHERE runtime_id = :runtime_id AND depth = (SELECT MAX(depth) FROM focus AS g
+    WHERE g.runtime_id = f.runtime_id AND g.conversation_id = f.conversation_id)
+  ORDER BY number DESC LIMIT 1
+"""
+_FOCUSED_CONVERSATIONS = "SELECT DISTINCT conversation_id FROM focus WHERE runtime_id = :runtime_id"
 _CLEAR_FOCUS = "DELETE FROM focus WHERE runtime_id = ? AND conversation_id = ?"
-_INSERT_FOCUS = "INSERT INTO focus (runtime_id, conversation_id, depth, instance_id) VALUES (?, ?, ?, ?)"
+_INSERT_FOCUS = """
+  INSERT INTO focus (runtime_id, conversation_id, depth, instance_id, number) VALUES (?, ?, ?, ?, ?)
+"""
 
 
 def insert_sub_session(
@@ -212,7 +226,25 @@ def tops_of_focus(tx: Tx, runtime_id: str) -> list[str]:
     return [row[0] for row in tx.all(_TOPS, {"runtime_id": runtime_id})]
 
 
+def front_of_focus(tx: Tx, runtime_id: str) -> str | None:
+    """The instance that the person should see now, over all conversations; None = chat."""
+    row = tx.one(_FRONT, {"runtime_id": runtime_id})
+    return row[0] if row is not None else None
+
+
+def focused_conversations(tx: Tx, runtime_id: str) -> list[str]:
+    """The conversations whose stack is not empty."""
+    return [row[0] for row in tx.all(_FOCUSED_CONVERSATIONS, {"runtime_id": runtime_id})]
+
+
 def set_focus(tx: Tx, runtime_id: str, conversation_id: str, stack: tuple[str, ...]) -> None:
+    """Writes the whole stack. A stack that lost nothing was set to show its top: that comes to the front."""
+    about = {"runtime_id": runtime_id, "conversation_id": conversation_id}
+    numbers = {row[0]: row[1] for row in tx.all(_NUMBERS, about)}
+    shown = stack[-1] if stack and numbers.keys() <= set(stack) else None
+    newest = tx.one(_NEWEST_NUMBER, {"runtime_id": runtime_id})
+    number = (newest[0] if newest is not None else 0) + 1
     tx.run(_CLEAR_FOCUS, (runtime_id, conversation_id))
     for depth, instance_id in enumerate(stack, start=1):
-        tx.run(_INSERT_FOCUS, (runtime_id, conversation_id, depth, instance_id))
+        kept = number if instance_id == shown else numbers.get(instance_id, number)
+        tx.run(_INSERT_FOCUS, (runtime_id, conversation_id, depth, instance_id, kept))
