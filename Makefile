@@ -62,6 +62,7 @@ clean: ## remove the environments and caches
 	rm -rf $(VENV) node_modules web/packages/*/node_modules dist build .pytest_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
+	@echo "making an environment in $(VENV) …" >&2
 	@if command -v uv >/dev/null; then uv venv --quiet --seed --python "$(PYTHON)" $(VENV); \
 	else "$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); \
 	  echo "Python could not create an environment. On Debian: apt-get install python3-venv" >&2; exit 1; }; fi
@@ -77,5 +78,6 @@ $(VENV)/.dev: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
 
 node_modules/.installed: package.json package-lock.json
 	@command -v npm >/dev/null || { echo "npm is missing. Node 20 with npm is needed for the web packages." >&2; exit 1; }
+	@echo "installing the web packages …" >&2
 	@npm ci --silent
 	@touch $@
