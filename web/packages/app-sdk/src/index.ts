@@ -1,1 +1,13 @@
-export const VERSION = "0.1.0";
+export { connect, type ConnectOptions } from "./connect.ts";
+export { connectCore, type Chat, type Core, type MessagesEvent, type Registry, type Settings } from "./core.ts";
+export type * from "./core-types.ts";
+export * from "./declare.ts";
+export { RuntimeError } from "./bridge/errors.ts";
+export { decode, encode, encodeError, encodeOk, type Answer, type Direction, type Frame } from "./bridge/frames.ts";
+export type { Port, Timers } from "./bridge/port.ts";
+export type { SessionData, Snapshot } from "./bridge/session-data.ts";
+export { Session, type AppContext, type SessionOptions, type Unsubscribe } from "./bridge/session.ts";
+export type { Json, JsonObject } from "./json.ts";
+export type { InputOf, OutputOf, Schema, StandardSchema } from "./schema-types.ts";
+export type * from "./surface.ts";
+export { VERSION } from "./version.ts";

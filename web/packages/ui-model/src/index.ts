@@ -6,3 +6,4 @@ export * from "./machines.ts";
 export * from "./patches.ts";
 export * from "./session-data.ts";
 export * from "./stream.ts";
+export * from "./strict-json.ts";
