@@ -43,6 +43,7 @@ from lineloop.server.http.questions import question_routes
 from lineloop.server.http.resources import resource_routes
 from lineloop.server.http.runs import run_routes
 from lineloop.server.http.services import Services
+from lineloop.server.http.streamed import OpenStreams
 from lineloop.server.migrations import HEAD
 from lineloop.server.settings import ServerSettings
 from lineloop.server.store import identities, meta
@@ -149,6 +150,7 @@ class Server:
             metrics=self.metrics,
             epoch=epoch,
             hot=HotRoutes(),
+            streams=OpenStreams(),
         )
 
     def _application(self) -> Starlette:

@@ -19,14 +19,17 @@ from typing import Any
 
 import httpx
 
+from lineloop.kit.database import Tx
 from lineloop.kit.faults import Faults
 from lineloop.kit.ids import Ids
 from lineloop.kit.schema import ensure_schema
 from lineloop.protocol.actors import Actor
 from lineloop.server.app import Server
+from lineloop.server.commit.participation import join_in
 from lineloop.server.http.link import LinkSession
 from lineloop.server.migrations import HEAD
 from lineloop.server.settings import ServerSettings
+from lineloop.server.store import conversations
 from lineloop.testing.asgi_transport import AsgiTransport
 from lineloop.testing.clock import FakeClock
 
@@ -67,6 +70,18 @@ class ServerWorld:
         answer = await self.http.post("/v1/conversations", json={"name": name})
         assert answer.status_code == 201, answer.text
         return answer.json()["id"]
+
+    async def invite(self, conversation_id: str, *actors: str) -> None:
+        """Makes each `KIND/KEY` take part, as if the person had spoken to it, without any message."""
+        ctx = self.server.commits.ctx
+
+        def join(tx: Tx) -> None:
+            conversation = conversations.get(tx, conversation_id)
+            assert conversation is not None
+            for actor in actors:
+                join_in(tx, ctx, conversation, Actor.parse(actor))
+
+        await self.server.commits.write(join)
 
     async def token(self, actor: str, verbs: list[str] | None = None) -> str:
         """A stored token for `KIND/KEY`."""

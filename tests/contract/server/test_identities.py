@@ -14,6 +14,7 @@ from lineloop.testing.server_world import ServerWorld, server_world
 
 async def test_a_token_acts_as_its_actor_and_as_that_operators_roles_only(world: ServerWorld) -> None:
     conversation = await world.conversation()
+    await world.invite(conversation, "operator/echo")
     echo = await world.actor("operator/echo")
     assert (await speak(echo, conversation, "a"))["actor"] == wire("operator/echo")
     role = await speak(echo, conversation, "b", actor="operator/echo/helper/x")
@@ -24,6 +25,7 @@ async def test_a_token_acts_as_its_actor_and_as_that_operators_roles_only(world:
 
 async def test_a_pattern_token_names_its_actor_in_each_request(world: ServerWorld) -> None:
     conversation = await world.conversation()
+    await world.invite(conversation, "operator/x")
     any_operator = await world.actor("operator/*")
     assert (await speak(any_operator, conversation, "a", status=422))["code"] == "invalid_request"
     assert (await speak(any_operator, conversation, "a", actor="operator/x"))["actor"] == wire("operator/x")
@@ -32,6 +34,7 @@ async def test_a_pattern_token_names_its_actor_in_each_request(world: ServerWorl
 
 async def test_verbs_limit_a_token(world: ServerWorld) -> None:
     conversation = await world.conversation()
+    await world.invite(conversation, "operator/reader")
     reader = await world.actor("operator/reader", ["read"])
     await get(reader, f"/conversations/{conversation}")
     assert (await speak(reader, conversation, "a", status=403))["code"] == "forbidden"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.contract.server.calls import commit, end, history, open_stream, poll, speak, texts
+from tests.contract.server.calls import commit, end, history, open_stream, poll, speak, texts, wire
 
 from lineloop.kit.faults import Faults
 from lineloop.testing.server_world import ServerWorld
@@ -34,10 +34,16 @@ async def test_what_was_committed_is_not_polled_again(world: ServerWorld) -> Non
 async def test_who_takes_no_part_may_not_poll(world: ServerWorld) -> None:
     conversation = await world.conversation()
     await speak(world.http, conversation, "a", target="operator/echo")
+    for client, fields in (
+        (world.http, {"actor": wire("operator/other")}),
+        (await world.actor("operator/echo/r/x"), {}),
+    ):
+        assert (await poll(client, conversation, status=403, **fields))["code"] == "not_participant"
+        assert (await commit(client, conversation, 1, status=403, **fields))["code"] == "not_participant"
+        assert (await poll(client, "con_none", status=404, **fields))["code"] == "conversation_not_found"
     other = await world.actor("operator/other")
-    assert (await poll(other, conversation, status=403))["code"] == "not_participant"
-    assert (await commit(other, conversation, 1, status=403))["code"] == "not_participant"
-    assert (await poll(other, "con_none", status=404))["code"] == "conversation_not_found"
+    assert (await poll(other, conversation, status=404))["code"] == "conversation_not_found"
+    assert (await commit(other, conversation, 1, status=404))["code"] == "conversation_not_found"
 
 
 @pytest.mark.requirement("L47")

@@ -225,16 +225,18 @@ async def test_a_device_learns_which_operators_are_active_beside_it(world: Serve
     assert await frame_with(session, "participants") == [
         {"conversation_id": conversation, "kind": "operator", "key": "second"}
     ]
-    third = await world.actor("operator/third")
-    await speak(third, conversation, "c")
+    third = await world.actor("operator/third/helper/x")
+    await speak(world.http, conversation, "c", target="operator/third")
     later = await world.conversation()
+    await speak(world.http, later, "c", target="operator/third")
     await speak(third, later, "d")
     seen: list[Json] = []
-    while len(seen) < 2:
+    while len(seen) < 3:
         seen += await frame_with(session, "participants")
-    assert [(one["conversation_id"], one["key"]) for one in seen] == [
-        (conversation, "third"),
-        (later, "third"),
+    assert [(one["conversation_id"], one["kind"], one["key"]) for one in seen] == [
+        (conversation, "operator", "third"),
+        (later, "operator", "third"),
+        (later, "operator/third/helper", "x"),
     ]
 
 

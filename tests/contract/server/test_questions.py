@@ -47,7 +47,10 @@ async def reply(client: httpx.AsyncClient, question: str, status: int = 200, **f
 
 @pytest.fixture
 async def conversation(world: ServerWorld) -> str:
-    return await world.conversation()
+    """With the one who asks in it."""
+    conversation = await world.conversation()
+    await world.invite(conversation, "operator/echo")
+    return conversation
 
 
 @pytest.fixture

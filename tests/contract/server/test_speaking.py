@@ -19,6 +19,7 @@ def content_with(*blocks: dict[str, Any], **meta: Any) -> dict[str, Any]:
 @pytest.mark.requirement("L15")
 async def test_a_streaming_message_needs_no_input_before_it(world: ServerWorld) -> None:
     conversation = await world.conversation()
+    await world.invite(conversation, "operator/echo", "runtime/laptop")
     echo = await world.actor("operator/echo")
     message = await open_stream(echo, conversation)
     assert (message["status"], message["revision"], message["offset"]) == ("streaming", 0, None)
@@ -47,6 +48,7 @@ async def test_the_same_key_with_other_references_is_a_conflict(
 
 async def test_keys_are_per_conversation_and_actor(world: ServerWorld) -> None:
     one, two = await world.conversation(), await world.conversation()
+    await world.invite(one, "operator/echo")
     echo = await world.actor("operator/echo")
     ids = {
         (await speak(world.http, one, "k"))["id"],
@@ -120,6 +122,7 @@ async def test_controlled_blocks_cannot_be_spoken(world: ServerWorld, kind: str)
 
 async def test_purposes_follow_from_speaker_and_content(world: ServerWorld) -> None:
     conversation = await world.conversation()
+    await world.invite(conversation, "operator/echo", "runtime/laptop")
     echo = await world.actor("operator/echo")
     envelope = {"type": "lineup.tool.invoke", "correlation": {"call_id": "c1"}}
     block = {"id": "envelope", "type": "envelope", "envelope": envelope}
@@ -135,6 +138,7 @@ async def test_purposes_follow_from_speaker_and_content(world: ServerWorld) -> N
 
 async def test_a_call_is_read_whole_whatever_the_keys_of_its_messages(world: ServerWorld) -> None:
     conversation = await world.conversation()
+    await world.invite(conversation, "operator/echo", "runtime/laptop")
     echo = await world.actor("operator/echo")
     for key, call in (("c1", "c1"), ("r1", "c1"), ("c2", "c2"), ("r2", "c1")):
         envelope = {"type": "lineup.tool.invoke", "correlation": {"call_id": call}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx
@@ -219,3 +219,61 @@ async def test_a_stopping_server_ends_its_streams_at_once(world: ServerWorld) ->
         await world.server.drain(0)
         with pytest.raises(StopAsyncIteration):
             await reader.next()
+
+
+async def test_an_operators_stream_leaves_out_the_workspaces_of_others(world: ServerWorld) -> None:
+    root = await world.conversation()
+    for name in ("echo", "planner"):
+        await speak(world.http, root, name, name, target=f"operator/{name}")
+    echo, planner = await world.actor("operator/echo"), await world.actor("operator/planner")
+    places = {
+        one["owner"]["key"]: one["id"]
+        for one in (await get(world.http, "/conversations", parent_id=root))["items"]
+    }
+    await speak(echo, places["echo"], "old", "secret before")
+    grows = await open_stream(echo, places["echo"])
+    async with viewer(planner, root) as reader:
+        assert await reader.until("ping") == {"ordinals": {root: 2, places["planner"]: 0}}
+        await emit(echo, grows["id"], set_text(1, "secret draft"))
+        await speak(echo, places["echo"], "new", "secret after")
+        await emit(echo, grows["id"], append_text(2, "!"))
+        await end(echo, grows["id"], 3)
+        await speak(planner, places["planner"], "mine", "my work")
+        await speak(world.http, root, "last", "last")
+        while "last" not in [text_of(m) for m in reader.messages.values()]:
+            await reader.next()
+        await world.advance(15)
+        await reader.until("ping")
+        assert sorted(text_of(m) for m in reader.messages.values()) == ["echo", "last", "my work", "planner"]
+
+
+async def test_a_revoked_token_ends_its_open_streams_at_once(world: ServerWorld) -> None:
+    root = await world.conversation()
+    await speak(world.http, root, "hello", target="operator/echo")
+    run = {
+        "conversation_id": root,
+        "idempotency_key": "a",
+        "effect_key": "a",
+        "target": "demo",
+        "text": "wait",
+    }
+    echo = await world.actor("operator/echo")
+    started = (await echo.post("/v1/harness/runs", json=run)).json()["id"]
+    (token,) = (await get(world.http, "/tokens"))["items"]
+    paths = (
+        f"/v1/conversations/{root}/stream",
+        f"/v1/harness/runs/{started}/stream",
+        "/apis/loop.lineloop.dev/v1alpha1/conversations?watch=true",
+    )
+    async with AsyncExitStack() as streams:
+        opened = [await streams.enter_async_context(echo.stream("GET", path)) for path in paths]
+        other = await streams.enter_async_context(world.http.stream("GET", paths[0]))
+        assert [one.status_code for one in opened] == [200, 200, 200]
+        assert (await world.http.delete(f"/v1/tokens/{token['id']}")).status_code == 204
+        await speak(world.http, root, "later", "not for you")
+        for one in opened:
+            text = "".join([part async for part in one.aiter_text()])
+            assert "not for you" not in text
+        lines = other.aiter_lines()
+        while "not for you" not in await anext(lines):
+            pass

@@ -107,6 +107,7 @@ async def test_the_stored_revision_tells_a_new_handle_where_to_go_on(world: Serv
 @pytest.mark.requirement("L33")
 async def test_an_end_concerns_its_own_message_only(world: ServerWorld) -> None:
     conversation = await world.conversation()
+    await world.invite(conversation, "operator/echo", "operator/other")
     echo, other = await world.actor("operator/echo"), await world.actor("operator/other")
     await speak(world.http, conversation, "in", target="operator/echo")
     mine, theirs = await open_stream(echo, conversation), await open_stream(other, conversation)
@@ -152,6 +153,7 @@ async def test_a_batch_of_patches_counts_all_or_not_at_all(world: ServerWorld) -
 
 async def test_only_the_author_continues_a_message(world: ServerWorld) -> None:
     conversation = await world.conversation()
+    await world.invite(conversation, "operator/echo", "operator/other")
     echo, other = await world.actor("operator/echo"), await world.actor("operator/other")
     message = await open_stream(echo, conversation)
     assert (await emit(other, message["id"], set_text(1, "x"), status=403))["code"] == "forbidden"

@@ -12,7 +12,7 @@ import pytest
 from lineloop.client import Loop
 from lineloop.kit.faults import Faults
 from lineloop.protocol.actors import Actor
-from lineloop.protocol.errors import Conflict, Forbidden
+from lineloop.protocol.errors import Conflict, NotFound
 from lineloop.protocol.fault_sites import FaultSite
 from lineloop.protocol.resources import participant
 from lineloop.testing import until
@@ -88,11 +88,11 @@ async def test_a_commit_beyond_what_was_polled_is_refused(world: World) -> None:
         assert caught.value.code == "position_conflict"
 
 
-async def test_somebody_who_takes_no_part_may_not_poll(world: World) -> None:
+async def test_somebody_who_takes_no_part_finds_nothing_to_poll(world: World) -> None:
     async with await world.loop(Actor("operator", "stranger")) as loop:
-        with pytest.raises(Forbidden) as caught:
+        with pytest.raises(NotFound) as caught:
             await loop.conversation(world.conversation_id).poll()
-        assert caught.value.code == "not_participant"
+        assert caught.value.code == "conversation_not_found"
 
 
 async def test_a_pushed_message_counts_as_polled(world: World) -> None:

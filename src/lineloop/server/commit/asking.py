@@ -19,6 +19,8 @@ from lineloop.protocol.questions import Question, QuestionTerms, question_conten
 from lineloop.server.commit.context import CommitContext
 from lineloop.server.commit.participation import conversation_not_found, notify_in
 from lineloop.server.commit.speaking import QuestionPart, SpeakCommand, speak_in
+from lineloop.server.commit.visibility import sees
+from lineloop.server.decide.access import Grant
 from lineloop.server.decide.questions import (
     QuestionFacts,
     Reply,
@@ -35,7 +37,10 @@ from lineloop.server.wakeup.bus import MessageChanged, QuestionClosed
 
 @record
 class OpenQuestion:
-    """A question of `actor` to the person `to`. The deadline is fixed when it is first saved."""
+    """A question of `actor` to the person `to`. The deadline is fixed when it is first saved.
+
+    `speaker` is the credential that asks, None the server itself.
+    """
 
     message_id: str
     conversation_id: str
@@ -45,7 +50,7 @@ class OpenQuestion:
     terms: QuestionTerms
     timeout_ms: int
     reply_to_id: str | None = None
-    member_only: bool = False
+    speaker: Grant | None = None
 
 
 @record
@@ -85,12 +90,12 @@ def open_question_in(tx: Tx, ctx: CommitContext, command: OpenQuestion) -> Quest
     key = f"question:{command.effect_key}"
     existing = messages.by_key(tx, command.conversation_id, command.actor, key)
     if existing is not None:
+        _require_seen(tx, command)
         row = _row(tx, existing.id)
         decide_repeated_question(row.digest, digest)
         facts, _ = _close_if_due_in(tx, ctx, row)
         return QuestionAnswer(to_question(existing.id, facts))
-    if conversations.get(tx, command.conversation_id) is None:
-        raise conversation_not_found(command.conversation_id)
+    _require_seen(tx, command)
     facts = QuestionFacts(command.terms, ctx.clock.now_ms() + command.timeout_ms)
     spoken = speak_in(
         tx,
@@ -104,11 +109,17 @@ def open_question_in(tx: Tx, ctx: CommitContext, command: OpenQuestion) -> Quest
             target=command.to,
             reply_to_id=command.reply_to_id,
             purpose=Purpose.QUESTION,
-            member_only=command.member_only,
+            speaker=command.speaker,
             question=QuestionPart(digest, facts.deadline_at, json.dumps(facts.to_stored())),
         ),
     )
     return QuestionAnswer(to_question(spoken.message.id, facts), created=True)
+
+
+def _require_seen(tx: Tx, command: OpenQuestion) -> None:
+    found = conversations.get(tx, command.conversation_id)
+    if found is None or (command.speaker is not None and not sees(tx, found, command.speaker)):
+        raise conversation_not_found(command.conversation_id)
 
 
 def get_question_in(tx: Tx, ctx: CommitContext, question_id: str) -> QuestionAnswer:

@@ -9,6 +9,8 @@ from lineloop.protocol.errors import ErrorCode, Forbidden
 from lineloop.protocol.messages import Purpose
 from lineloop.server.commit.context import CommitContext
 from lineloop.server.commit.participation import conversation_not_found, notify_in
+from lineloop.server.commit.visibility import sees
+from lineloop.server.decide.access import Grant
 from lineloop.server.decide.cursors import Cursor, decide_commit, decide_poll_start
 from lineloop.server.records import Consumer, StoredMessage, is_operator
 from lineloop.server.store import consumers, conversations, messages
@@ -16,13 +18,17 @@ from lineloop.server.store import consumers, conversations, messages
 
 @record
 class PollCommand:
-    """`after` None resumes from what was committed; `limit` at most; no purposes means all of them."""
+    """`after` None resumes from what was committed; `limit` at most; no purposes means all of them.
+
+    `reader` is the credential that polls, None the server itself.
+    """
 
     conversation_id: str
     actor: Actor
     after: int | None
     limit: int
     purposes: tuple[Purpose, ...] = ()
+    reader: Grant | None = None
 
 
 @record
@@ -41,27 +47,33 @@ class PollAnswer:
 
 @record
 class CommitCommand:
-    """`pushed` is the offset up to which the actor's link has delivered: that counts as polled."""
+    """`pushed` is the offset up to which the actor's link has delivered: that counts as polled.
+
+    `reader` is the credential that commits, None the server itself.
+    """
 
     conversation_id: str
     actor: Actor
     position: int
     pushed: int = 0
+    reader: Grant | None = None
 
 
-def require_consumer_in(tx: Tx, conversation_id: str, actor: Actor) -> Consumer:
-    """Raises conversation_not_found, not_participant (L46)."""
-    consumer = consumers.get(tx, conversation_id, actor)
+def require_consumer_in(tx: Tx, command: PollCommand | CommitCommand) -> Consumer:
+    """Raises not_participant where the reader sees the conversation, else conversation_not_found (L46)."""
+    actor, reader = command.actor, command.reader
+    consumer = consumers.get(tx, command.conversation_id, actor)
     if consumer is None:
-        if conversations.get(tx, conversation_id) is None:
-            raise conversation_not_found(conversation_id)
+        found = conversations.get(tx, command.conversation_id)
+        if found is None or (reader is not None and not sees(tx, found, reader)):
+            raise conversation_not_found(command.conversation_id)
         raise Forbidden(f"{actor} does not take part in this conversation", code=ErrorCode.NOT_PARTICIPANT)
     return consumer
 
 
 def read_inbox(tx: Tx, command: PollCommand) -> PollAnswer:
     """The reading half of a poll; records nothing (L45, L49, L50, L52, L56)."""
-    consumer = require_consumer_in(tx, command.conversation_id, command.actor)
+    consumer = require_consumer_in(tx, command)
     start = decide_poll_start(_cursor(consumer), command.after)
     found: list[StoredMessage] = []
     if consumer.end_offset > start:
@@ -87,7 +99,7 @@ def commit_in(tx: Tx, ctx: CommitContext, command: CommitCommand) -> None:
 
     Raises conversation_not_found, not_participant, position_conflict (L51).
     """
-    consumer = require_consumer_in(tx, command.conversation_id, command.actor)
+    consumer = require_consumer_in(tx, command)
     committed = decide_commit(_cursor(consumer), command.position, command.pushed)
     if committed is None:
         return

@@ -125,14 +125,6 @@ def activate_device_in(tx: Tx, ctx: CommitContext, user_key: str, device_key: st
     return True
 
 
-def require_member_in(tx: Tx, ctx: CommitContext, root_id: str, actor: Actor) -> None:
-    """People reach only conversations they take part in; others do not even exist for them."""
-    if ctx.members.knows(root_id, actor.kind, actor.key):
-        return
-    if consumers.get(tx, root_id, actor) is None:
-        raise conversation_not_found(root_id)
-
-
 def notify_in(tx: Tx, ctx: CommitContext, conversation_id: str) -> None:
     """Marks the conversation's resource as out of date, in this very transaction."""
     conversations.mark_to_notify(tx, conversation_id)

@@ -20,8 +20,9 @@ from lineloop.server.commit.participation import (
     conversation_not_found,
     ensure_process_conversation_in,
     join_in,
-    require_member_in,
 )
+from lineloop.server.commit.visibility import require_entry, require_reachable
+from lineloop.server.decide.access import Grant
 from lineloop.server.decide.messages import (
     Spoken,
     decide_repeat,
@@ -47,8 +48,9 @@ class QuestionPart:
 class SpeakCommand:
     """One message to create, or to find again by (conversation, actor, key).
 
-    `message_id` is used when it is new. `member_only` refuses an actor that does not take part (people). The
-    engine alone sets `run_id`, `on_behalf_of` and the purposes run, question and answer.
+    `message_id` is used when it is new. `speaker` is the credential that speaks, None the server itself;
+    it must see the conversation. The engine alone sets `run_id`, `on_behalf_of` and the purposes run,
+    question and answer.
     """
 
     message_id: str
@@ -60,7 +62,7 @@ class SpeakCommand:
     reply_to_id: str | None = None
     status: MessageStatus = MessageStatus.COMPLETED
     purpose: Purpose | None = None
-    member_only: bool = False
+    speaker: Grant | None = None
     run_id: str | None = None
     on_behalf_of: Actor | None = None
     question: QuestionPart | None = None
@@ -77,7 +79,8 @@ class SpeakAnswer:
 def speak_in(tx: Tx, ctx: CommitContext, command: SpeakCommand) -> SpeakAnswer:
     """Creates the message or returns the one under its key (L16, L17).
 
-    Raises conversation_not_found, key_conflict; InvalidRequest when the purpose does not fit the content.
+    Raises conversation_not_found, not_participant, key_conflict; InvalidRequest when the purpose does not fit
+    the content.
     """
     purpose = command.purpose or derive_purpose(command.actor, command.content)
     deliverable = command.status.ended
@@ -87,8 +90,8 @@ def speak_in(tx: Tx, ctx: CommitContext, command: SpeakCommand) -> SpeakAnswer:
     )
     if conversation is None:
         return _said_in(tx, ctx, command)
-    if command.member_only:
-        require_member_in(tx, ctx, conversation.root_id, command.actor)
+    if command.speaker is not None:
+        require_entry(tx, ctx, conversation, command.actor, command.speaker)
     _take_part(tx, ctx, conversation, command, purpose)
     message = _message(tx, ctx, conversation, command, purpose)
     part = command.question
@@ -123,8 +126,10 @@ def _said_in(tx: Tx, ctx: CommitContext, command: SpeakCommand) -> SpeakAnswer:
     existing = messages.by_key(tx, command.conversation_id, command.actor, command.key)
     if existing is None:
         raise conversation_not_found(command.conversation_id)
-    if command.member_only:
-        require_member_in(tx, ctx, existing.root_id, command.actor)
+    if command.speaker is not None:
+        conversation = conversations.get(tx, command.conversation_id)
+        assert conversation is not None
+        require_entry(tx, ctx, conversation, command.actor, command.speaker)
     decide_repeat(Spoken(existing.target, existing.reply_to_id), command.target, command.reply_to_id)
     return SpeakAnswer(existing, created=False)
 
@@ -155,6 +160,8 @@ def _take_part(
         join_in(tx, ctx, conversation, actor)
     if target is None:
         return
+    if command.speaker is not None:
+        require_reachable(tx, conversation, target, command.speaker)
     join_in(tx, ctx, conversation, target)
     needed = needs_process_conversation(
         is_root=conversation.is_root, owner=conversation.owner, target=target, purpose=purpose

@@ -18,6 +18,7 @@ from lineloop.protocol.messages import MessageStatus
 from lineloop.protocol.patches import PatchOp
 from lineloop.server.commit.context import CommitContext, OpenStream
 from lineloop.server.commit.speaking import deliver_in, publish_in
+from lineloop.server.commit.visibility import visible_conversation
 from lineloop.server.decide.access import Grant
 from lineloop.server.decide.messages import (
     StreamFacts,
@@ -78,6 +79,7 @@ def append_in(tx: Tx, ctx: CommitContext, command: AppendCommand) -> Progress:
     """
     head = _head(tx, command.message_id)
     facts = StreamFacts(head.actor, head.status, head.revision, head.run_id)
+    _require_seen(tx, command, head)
     decide_writer(facts, command.writer, command.run_id)
     seqs = [patch["seq"] for patch in command.patches if type(patch.get("seq")) is int]
     known = [seq for seq in seqs if seq <= head.revision]
@@ -98,6 +100,15 @@ def append_in(tx: Tx, ctx: CommitContext, command: AppendCommand) -> Progress:
         tx.after_commit(lambda hint=hint: ctx.bus.publish(hint))
     _grow(tx, ctx, command.message_id, stream, dict(appended.state), appended.revision, size)
     return Progress(appended.revision, head.status)
+
+
+def _require_seen(tx: Tx, command: AppendCommand | EndCommand, head: messages.MessageHead) -> None:
+    """For who does not see the conversation there is no message either. Its own speaker does see it."""
+    writer = command.writer
+    if writer is None or writer.allows(head.actor):
+        return
+    if visible_conversation(tx, head.conversation_id, writer) is None:
+        raise message_not_found(command.message_id)
 
 
 def _head(tx: Tx, message_id: str) -> messages.MessageHead:
@@ -163,6 +174,7 @@ def end_in(tx: Tx, ctx: CommitContext, command: EndCommand) -> Progress:
     """
     head = _head(tx, command.message_id)
     facts = StreamFacts(head.actor, head.status, head.revision, head.run_id)
+    _require_seen(tx, command, head)
     decide_writer(facts, command.writer, command.run_id)
     seq = command.seq if command.seq is not None else head.revision + 1
     if not decide_end(facts, seq, command.status):

@@ -93,9 +93,18 @@ class Grant:
         return self.pattern.key if exact else None
 
     @property
-    def sees_everything(self) -> bool:
-        """People see the conversations they take part in; programs with a token see those they can name."""
-        return self.is_admin or self.pattern.kind != USER
+    def is_person(self) -> bool:
+        """Whether a person, or any one of several, comes with this credential."""
+        return self.is_admin or self.pattern.kind == USER
+
+    def sees_as(self, participant: Actor) -> bool:
+        """Whether the credential sees what `participant` takes part in: as that actor, or as the same
+        operator in another role.
+        """
+        if self.allows(participant):
+            return True
+        own = self.pattern.operator_key
+        return own is not None and WILDCARD not in own and participant.operator_key == own
 
 
 def admin_grant() -> Grant:

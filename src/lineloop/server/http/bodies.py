@@ -59,7 +59,7 @@ def speak_command(grant: Grant, conversation_id: str, body: SpeakBody, ids: Ids)
         reply_to_id=body.reply_to_id,
         status=decide_status(stream=body.stream, status=body.status),
         purpose=derive_purpose(actor, content, body.purpose),
-        member_only=not grant.sees_everything,
+        speaker=grant,
     )
 
 
@@ -97,7 +97,7 @@ def end_command(grant: Grant, message_id: str, body: EndBody) -> EndCommand:
 
 def commit_command(grant: Grant, conversation_id: str, body: CommitBody, pushed: int = 0) -> CommitCommand:
     grant.require(Verb.COMMIT)
-    return CommitCommand(conversation_id, grant.actor(body.actor), body.position, pushed)
+    return CommitCommand(conversation_id, grant.actor(body.actor), body.position, pushed, reader=grant)
 
 
 def question_command(grant: Grant, conversation_id: str, body: QuestionBody, ids: Ids) -> OpenQuestion:
@@ -119,5 +119,5 @@ def question_command(grant: Grant, conversation_id: str, body: QuestionBody, ids
         ),
         timeout_ms=body.timeout_ms,
         reply_to_id=body.reply_to_id,
-        member_only=not grant.sees_everything,
+        speaker=grant,
     )

@@ -15,6 +15,7 @@ from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import ErrorCode, InvalidRequest, LimitExceeded
 from lineloop.protocol.requests import MAX_KEY_BYTES, ConversationBody, parse_body
 from lineloop.server.commit.participation import CreateConversation
+from lineloop.server.commit.visibility import visible_children, visible_roots
 from lineloop.server.decide.access import Verb
 from lineloop.server.http.bodies import raw_body
 from lineloop.server.http.documents import ConversationDocument, ConversationList, document
@@ -22,9 +23,7 @@ from lineloop.server.http.lists import PageQuery, json_response, page_response
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 from lineloop.server.http.sse import Viewer
-from lineloop.server.http.streamed import StreamedResponse
 from lineloop.server.records import Conversation
-from lineloop.server.store import consumers, conversations
 
 _MISSING = (ErrorCode.CONVERSATION_NOT_FOUND,)
 EVENT_STREAM = "text/event-stream"
@@ -54,18 +53,17 @@ def conversation_routes(services: Services) -> Routes:
 
     @router.get("/conversations", openapi_extra=document(ConversationList), query=ConversationsQuery)
     async def list_conversations(request: Request, query: ConversationsQuery) -> Response:
-        """Root conversations; with `parent_id` the process conversations under it (L2, L4)."""
+        """Root conversations that one takes part in, of `actor` too if named; with `parent_id` the process
+        conversations under it (L2, L4).
+        """
         parent_id, after, limit = query.parent_id, query.after, query.limit
         grant = await services.grant(request, Verb.READ)
-        owner = Actor.parse(query.actor) if query.actor else None
-        member = None if grant.sees_everything else grant.pattern
+        actor = Actor.parse(query.actor) if query.actor else None
 
         def read(tx: Tx) -> list[Conversation]:
             if parent_id is None:
-                return conversations.roots(tx, after=after, limit=limit + 1, member=member or owner)
-            if member is not None and consumers.get(tx, parent_id, member) is None:
-                return []
-            return conversations.children(tx, parent_id, after=after, limit=limit + 1, actor=owner)
+                return visible_roots(tx, grant, after=after, limit=limit + 1, member=actor)
+            return visible_children(tx, grant, parent_id, after=after, limit=limit + 1, actor=actor)
 
         found = await services.commits.read(read)
         items = [json.dumps(conversation.to_wire()) for conversation in found[:limit]]
@@ -83,13 +81,13 @@ def conversation_routes(services: Services) -> Routes:
         """Server-sent events `message`, `patch`, `ping`; `Last-Event-ID` resumes."""
         grant = await services.grant(request, Verb.READ)
         conversation = await services.visible_conversation(grant, conversation_id)
-        viewer = Viewer(services, conversation.root_id, _last_event_id(request))
+        viewer = Viewer(services, conversation.root_id, _last_event_id(request), grant)
         headers = {
             "cache-control": "no-store",
             "x-accel-buffering": "no",
             "x-lineloop-epoch": services.epoch,
         }
-        return StreamedResponse(viewer.events(), media_type=EVENT_STREAM, headers=headers)
+        return services.streamed(grant, viewer.events(), media_type=EVENT_STREAM, headers=headers)
 
     return router
 

@@ -78,14 +78,21 @@ class Identity:
         self._human = human
         self._standing: dict[str, Grant] = {admin_token: admin_grant()}
         self._tokens: dict[str, Grant] = {}
+        self._revoked: set[str] = set()
 
     def add_standing(self, secret: str, grant: Grant) -> None:
         """A credential that lives as long as this process, for parts that live in it."""
         self._standing[secret] = grant
 
-    def forget_tokens(self) -> None:
-        """After a revocation."""
+    def revoke(self, token_id: str) -> None:
+        """After the revocation was committed. What was read before it and arrives later counts no more."""
+        self._revoked.add(token_id)
         self._tokens.clear()
+
+    def require_valid(self, grant: Grant) -> None:
+        """For work that outlasts its request's beginning. Raises Unauthorized when the token was revoked."""
+        if grant.token_id in self._revoked:
+            raise Unauthorized("the token is not valid any more")
 
     async def of_request(self, request: HTTPConnection, verb: Verb) -> Grant:
         """The grant of a request, which must have `verb`. Raises Unauthorized, Forbidden."""
@@ -116,6 +123,7 @@ class Identity:
             raise Unauthorized("this is not a token") from error
         if stored is None:
             raise Unauthorized("the token is not valid (any more)")
+        self.require_valid(stored)
         if len(self._tokens) >= MAX_CACHED_TOKENS:
             self._tokens.clear()
         self._tokens[token] = stored

@@ -35,6 +35,7 @@ def inbox_routes(services: Services) -> Routes:
             after=body.after,
             limit=min(body.limit, MAX_POLL_LIMIT),
             purposes=tuple(body.purpose or ()),
+            reader=grant,
         )
         return text_response((await services.commits.poll(command)).to_json())
 

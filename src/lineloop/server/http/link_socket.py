@@ -56,7 +56,13 @@ async def _welcomed(services: Services, socket: WebSocket) -> LinkSession:
             code=ErrorCode.PROTOCOL_VERSION_UNSUPPORTED,
         )
     grant = await services.identity.of_token(hello.token)
-    return await services.links.open(grant)
+    session = await services.links.open(grant)
+    try:
+        services.identity.require_valid(grant)
+    except LoopError:
+        session.end()
+        raise
+    return session
 
 
 async def _serve(socket: WebSocket, session: LinkSession) -> None:

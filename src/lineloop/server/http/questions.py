@@ -16,6 +16,7 @@ from lineloop.protocol.machines import QuestionState
 from lineloop.protocol.questions import Question
 from lineloop.protocol.requests import AnswerBody, QuestionBody, parse_body
 from lineloop.server.commit.asking import question_not_found, read_question
+from lineloop.server.commit.visibility import visible_conversation
 from lineloop.server.decide.access import Grant, Verb
 from lineloop.server.decide.questions import Reply
 from lineloop.server.http.bodies import question_command, raw_body
@@ -23,7 +24,6 @@ from lineloop.server.http.documents import AnsweredDocument, QuestionDocument, d
 from lineloop.server.http.lists import Query, json_response, text_response
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
-from lineloop.server.store import consumers
 from lineloop.server.wakeup.bus import Hint, QuestionClosed, Stopping
 
 MAX_WAIT_MS = 60_000
@@ -64,7 +64,9 @@ def question_routes(services: Services) -> Routes:
         """The question; with `wait_ms` as soon as it is closed, at the latest after that time."""
         grant = await services.grant(request, Verb.READ)
         await _require_visible(services, grant, question_id)
-        return json_response((await _waited(services, question_id, query.wait_ms / 1000)).to_wire())
+        question = await _waited(services, question_id, query.wait_ms / 1000)
+        services.identity.require_valid(grant)
+        return json_response(question.to_wire())
 
     @router.post(
         "/questions/{question_id}/answer",
@@ -91,10 +93,8 @@ def question_routes(services: Services) -> Routes:
 
 
 async def _require_visible(services: Services, grant: Grant, question_id: str) -> None:
-    if grant.sees_everything:
-        return
     seen = await services.commits.read(
-        lambda tx: consumers.get(tx, read_question(tx, question_id)[0].root_id, grant.pattern)
+        lambda tx: visible_conversation(tx, read_question(tx, question_id)[0].conversation_id, grant)
     )
     if seen is None:
         raise question_not_found(question_id)

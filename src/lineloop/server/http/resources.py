@@ -27,7 +27,6 @@ from lineloop.server.http.lists import Query, json_response
 from lineloop.server.http.resource_tables import is_table_wanted, table_of
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
-from lineloop.server.http.streamed import StreamedResponse
 from lineloop.server.upkeep.notifier import read_resource
 
 _ROOT = f"/apis/{API_VERSION}"
@@ -115,7 +114,7 @@ def _conversation_routes(router: Routes, services: Services, store: SqlStore) ->
         table = is_table_wanted(request.headers.get("accept", ""))
         if query.watch:
             lines = _watch_lines(services, store, grant, namespace, labels, query.version, table=table)
-            return StreamedResponse(lines, media_type="application/json")
+            return services.streamed(grant, lines, media_type="application/json")
         found = await store.list(CONVERSATION_KIND, namespace=namespace, labels=labels)
         items = [item for item in found.items if may_see(grant, item)]
         metadata = {"resourceVersion": found.resource_version}
@@ -156,11 +155,11 @@ def _conversation_routes(router: Routes, services: Services, store: SqlStore) ->
 
 
 def may_see(grant: Grant, resource: Mapping[str, Any]) -> bool:
-    """Whether an actor that the credential may act as takes part."""
+    """Whether somebody takes part for whom the credential stands."""
     if grant.is_admin:
         return True
     participants: list[dict[str, Any]] = resource.get("spec", {}).get("participants", [])
-    return any(grant.allows(Actor(one["kind"], one["key"])) for one in participants)
+    return any(grant.sees_as(Actor(one["kind"], one["key"])) for one in participants)
 
 
 async def _watch_lines(

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from lineloop.kit import json
 from lineloop.kit.clock import rfc3339, with_timeout
-from lineloop.protocol.actors import HARNESS, Actor
+from lineloop.protocol.actors import HARNESS, USER, Actor
 from lineloop.protocol.errors import ErrorCode, InvalidRequest, LoopError
 from lineloop.protocol.messages import MessageStatus
 from lineloop.protocol.requests import RunBody, parse_body
@@ -28,10 +28,9 @@ from lineloop.server.http.documents import Document, document
 from lineloop.server.http.lists import PageQuery, json_response
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
-from lineloop.server.http.streamed import StreamedResponse
 from lineloop.server.records import StoredMessage
 from lineloop.server.run_records import RunRow
-from lineloop.server.store import consumers, messages
+from lineloop.server.store import conversations, messages
 from lineloop.server.wakeup.bus import Hint, MessageChanged, PatchAppended
 
 _MISSING = (ErrorCode.RUN_NOT_FOUND,)
@@ -124,7 +123,7 @@ def run_routes(services: Services, runs: RunCommits) -> Routes:
             "x-lineloop-epoch": services.epoch,
         }
         viewer = RunViewer(services, run)
-        return StreamedResponse(viewer.events(), media_type="text/event-stream", headers=headers)
+        return services.streamed(grant, viewer.events(), media_type="text/event-stream", headers=headers)
 
     return router
 
@@ -152,12 +151,15 @@ def _submit_command(grant: Grant, body: RunBody, services: Services) -> SubmitRu
 
 
 async def _visible(services: Services, runs: RunCommits, grant: Grant, run_id: str) -> RunRow:
-    """Raises run_not_found, also for people who take no part in the Run's conversation."""
+    """A Run is seen by who prompted it, in whatever role, and by the person whose conversation it is in.
+
+    Raises run_not_found, also for everybody else.
+    """
     run = await runs.get(run_id)
-    if grant.sees_everything:
+    if grant.is_admin or grant.sees_as(run.prompter):
         return run
-    root_id = run.root_id
-    if await services.commits.read(lambda tx: consumers.get(tx, root_id, grant.pattern)) is None:
+    root = await services.commits.read(lambda tx: conversations.get(tx, run.root_id))
+    if root is None or root.owner.kind != USER or not grant.allows(root.owner):
         raise run_not_found(run_id)
     return run
 

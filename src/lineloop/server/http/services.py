@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
 from starlette.requests import HTTPConnection
@@ -13,14 +14,16 @@ from lineloop.kit.tasks import Tasks
 from lineloop.protocol.errors import ErrorCode, NotFound
 from lineloop.server.commit import Commits
 from lineloop.server.commit.participation import conversation_not_found
+from lineloop.server.commit.visibility import visible_conversation
 from lineloop.server.decide.access import Grant, Verb
 from lineloop.server.http.hot import HotRoutes
 from lineloop.server.http.identity import Identity
 from lineloop.server.http.link import Links
 from lineloop.server.http.metrics import Metrics
+from lineloop.server.http.streamed import OpenStreams, StreamedResponse
 from lineloop.server.records import Conversation, StoredMessage
 from lineloop.server.settings import ServerSettings
-from lineloop.server.store import consumers, conversations, messages
+from lineloop.server.store import messages
 from lineloop.server.wakeup.bus import Bus
 
 
@@ -39,33 +42,48 @@ class Services:
     metrics: Metrics
     epoch: str
     hot: HotRoutes
+    streams: OpenStreams
     ready: bool = False
 
     async def grant(self, request: HTTPConnection, verb: Verb) -> Grant:
         return await self.identity.of_request(request, verb)
 
+    def streamed(
+        self,
+        grant: Grant,
+        parts: AsyncIterator[str],
+        *,
+        media_type: str,
+        headers: Mapping[str, str] | None = None,
+    ) -> StreamedResponse:
+        """An answer that goes on for as long as the credential that asked for it is valid.
+
+        Raises Unauthorized when that is over already.
+        """
+        self.identity.require_valid(grant)
+        return StreamedResponse(
+            parts,
+            headers=headers,
+            media_type=media_type,
+            streams=self.streams,
+            token_id=grant.token_id,
+        )
+
     async def visible_conversation(self, grant: Grant, conversation_id: str) -> Conversation:
-        """Raises conversation_not_found, also for people who take no part in it."""
-
-        def read(tx: Tx) -> Conversation | None:
-            found = conversations.get(tx, conversation_id)
-            if found is None or grant.sees_everything:
-                return found
-            return found if consumers.get(tx, found.root_id, grant.pattern) is not None else None
-
-        conversation = await self.commits.read(read)
+        """Raises conversation_not_found, also for those who take no part in it."""
+        conversation = await self.commits.read(lambda tx: visible_conversation(tx, conversation_id, grant))
         if conversation is None:
             raise conversation_not_found(conversation_id)
         return conversation
 
     async def visible_message(self, grant: Grant, message_id: str) -> StoredMessage:
-        """Raises message_not_found, also for people who take no part in its conversation."""
+        """Raises message_not_found, also for those who take no part in its conversation."""
 
         def read(tx: Tx) -> StoredMessage | None:
             found = messages.get(tx, message_id)
-            if found is None or grant.sees_everything:
-                return found
-            return found if consumers.get(tx, found.root_id, grant.pattern) is not None else None
+            if found is None or visible_conversation(tx, found.conversation_id, grant) is None:
+                return None
+            return found
 
         message = await self.commits.read(read)
         if message is None:

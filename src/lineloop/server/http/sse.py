@@ -17,6 +17,8 @@ from lineloop.kit.clock import with_timeout
 from lineloop.kit.database import Tx
 from lineloop.protocol.errors import LoopError
 from lineloop.protocol.messages import MessageStatus
+from lineloop.server.commit.visibility import visible_conversation
+from lineloop.server.decide.access import Grant
 from lineloop.server.http.services import Services
 from lineloop.server.records import StoredMessage
 from lineloop.server.store import conversations, messages
@@ -33,16 +35,19 @@ class Viewer:
     """One viewer of a root conversation and its process conversations.
 
     `after` is the change up to which it has everything, None when it knows nothing: then it is given the
-    newest messages and all open streams.
+    newest messages and all open streams. It is told of those process conversations that `grant` sees.
     """
 
-    def __init__(self, services: Services, root_id: str, after: int | None) -> None:
+    def __init__(self, services: Services, root_id: str, after: int | None, grant: Grant) -> None:
         self._services = services
         self._commits = services.commits
         self._root_id = root_id
         self._after = after
         self._change = after or 0
         self._revisions: dict[str, int] = {}
+        self._grant = grant
+        self._shown: dict[str, bool] = {root_id: True}
+        self._hidden: set[str] = set()
         self._queue: deque[MessageChanged | PatchAppended] = deque()
         self._queued_bytes = 0
         self._resync = True
@@ -110,6 +115,8 @@ class Viewer:
         return "".join(parts)
 
     async def _patch_event(self, hint: PatchAppended) -> str:
+        if hint.message_id in self._hidden:
+            return ""
         known = self._revisions.get(hint.message_id)
         if known is not None and hint.seq <= known:
             return ""
@@ -123,11 +130,30 @@ class Viewer:
             text = await self._whole(hint.message_id)
             self._change = max(self._change, hint.change)
             return text
+        if not await self._shows(hint.conversation_id):
+            self._change = max(self._change, hint.change)
+            return ""
         return self._message_event(hint.message)
+
+    async def _shows(self, conversation_id: str) -> bool:
+        """Whether the viewer sees this one of the root's conversations."""
+        if self._grant.is_person:
+            return True
+        if conversation_id not in self._shown:
+            self._shown[conversation_id] = await self._commits.read(
+                lambda tx: visible_conversation(tx, conversation_id, self._grant) is not None
+            )
+        return self._shown[conversation_id]
+
+    async def _seen(self, found: list[StoredMessage]) -> list[StoredMessage]:
+        return [message for message in found if await self._shows(message.conversation_id)]
 
     async def _whole(self, message_id: str) -> str:
         message = await self._commits.read(lambda tx: messages.get(tx, message_id))
         if message is None:
+            return ""
+        if not await self._shows(message.conversation_id):
+            self._hidden.add(message_id)
             return ""
         # The row may be newer than the hints that wait, never than what `_change` promises to have sent.
         self._know(message)
@@ -152,6 +178,8 @@ class Viewer:
         """
         self._resync = False
         self._revisions.clear()
+        self._hidden.clear()
+        self._shown = {self._root_id: True}
         root_id, after = self._root_id, self._after
 
         def read(tx: Tx) -> tuple[list[StoredMessage], list[StoredMessage]]:
@@ -162,15 +190,18 @@ class Viewer:
         if newest:
             self._change = newest[0].change - 1
         self._after = self._change
-        for message in streams:
+        for message in await self._seen(streams):
             self._know(message)
             yield _event("message", self._change, f'{{"message":{message.to_json()}}}')
         if newest:
             open_ids = {message.id for message in streams}
-            yield "".join(self._message_event(message) for message in newest if message.id not in open_ids)
+            whole = [message for message in await self._seen(newest) if message.id not in open_ids]
+            yield "".join(self._message_event(message) for message in whole)
             self._change = max(self._change, newest[-1].change)
         while not self._resync and (page := await self._page()):
-            yield "".join(self._message_event(message) for message in page)
+            seen = await self._seen(page)
+            yield "".join(self._message_event(message) for message in seen)
+            self._change = max(self._change, page[-1].change)
             if len(page) < PAGE:
                 break
         self._after = self._change
@@ -193,8 +224,10 @@ class Viewer:
             return changed, ahead
 
         changed, ahead = await self._commits.read(read)
-        parts = [self._message_event(message) for message in changed]
-        for message in ahead:
+        parts = [self._message_event(message) for message in await self._seen(changed)]
+        if changed:
+            self._change = max(self._change, changed[-1].change)
+        for message in await self._seen(ahead):
             if self._revisions.get(message.id, -1) < message.revision:
                 self._know(message)
                 parts.append(_event("message", self._change, f'{{"message":{message.to_json()}}}'))
@@ -202,7 +235,8 @@ class Viewer:
 
     async def _ping(self) -> str:
         ordinals = await self._commits.read(lambda tx: conversations.highest_ordinals(tx, self._root_id))
-        return _event("ping", self._change, json.dumps({"ordinals": ordinals}))
+        shown = {name: ordinal for name, ordinal in ordinals.items() if await self._shows(name)}
+        return _event("ping", self._change, json.dumps({"ordinals": shown}))
 
 
 def _is_news(message: StoredMessage, known: Mapping[str, int]) -> bool:

@@ -1,47 +1,109 @@
-"""An answer that is sent while it is made, until it ends or the reader goes.
+"""An answer that is sent while it is made, until it ends, the reader goes, or its credential is revoked.
 
 Starlette's own would do; it brings a second concurrency library into a process that has one already, which
-a start with a viewer pays for (benchmark B8).
+a start with a viewer pays for (benchmark B8). Besides, a reader that takes nothing for long is let go: what
+waits for it would stay in memory, and it would count as live for ever.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import suppress
 
+import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from lineloop.kit.tasks import Tasks
 
+STALLED_SECONDS = 30.0
+COMPLETE_SECONDS = 1.0
+ABORT = "lineloop.abort"
+
+_log = structlog.get_logger(__name__)
+
+
+class OpenStreams:
+    """Open answers by the token that asked for them."""
+
+    def __init__(self) -> None:
+        self._by_token: defaultdict[str, set[StreamedResponse]] = defaultdict(set)
+
+    def add(self, token_id: str, response: StreamedResponse) -> Callable[[], None]:
+        """Answers what takes it out again."""
+        self._by_token[token_id].add(response)
+
+        def remove() -> None:
+            self._by_token[token_id].discard(response)
+            if not self._by_token[token_id]:
+                del self._by_token[token_id]
+
+        return remove
+
+    def end_of_token(self, token_id: str) -> None:
+        """A revoked token's streams end now."""
+        for response in list(self._by_token.get(token_id, ())):
+            response.end()
+
 
 class StreamedResponse(Response):
-    """Each text of `parts` is sent at once. What `parts` raises breaks the connection after what was sent."""
+    """Each text of `parts` is sent at once. What `parts` raises breaks the connection after what was sent.
+
+    A text that cannot be handed over within `stalled_seconds` ends the connection.
+    """
 
     def __init__(
         self,
         parts: AsyncIterator[str],
         *,
+        streams: OpenStreams,
+        token_id: str | None,
         status_code: int = 200,
         headers: Mapping[str, str] | None = None,
         media_type: str | None = None,
+        stalled_seconds: float = STALLED_SECONDS,
     ) -> None:
         self._parts = parts
         self.status_code = status_code
         self.media_type = media_type
         self.background = None
+        self._stalled_seconds = stalled_seconds
+        self._started = False
+        self._ended = asyncio.Event()
+        self._leave = streams.add(token_id, self) if token_id is not None else _nowhere
         self.init_headers(headers)
 
+    def end(self) -> None:
+        """No further part goes out; the answer is completed as it stands."""
+        self._ended.set()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        del scope
-        # On leaving the block both are over, and so is the iterator with its clean-up.
-        async with Tasks("streamed") as tasks:
-            sending = tasks.spawn(self._send(send), name="send")
-            leaving = tasks.spawn(_gone(receive), name="gone")
-            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
-            left = leaving.result() if leaving.done() else None
-            failure = sending.result() if sending.done() else None
-            gone = leaving.done()
+        # On leaving the block all are over, and so is the iterator with its clean-up.
+        failure: Exception | None = None
+        try:
+            async with Tasks("streamed") as tasks:
+                sending = tasks.spawn(self._send(send), name="send")
+                leaving = tasks.spawn(_gone(receive), name="gone")
+                ending = tasks.spawn(self._ended.wait(), name="end")
+                await asyncio.wait((sending, leaving, ending), return_when=asyncio.FIRST_COMPLETED)
+                if not leaving.done() and not sending.done():
+                    sending.cancel()
+                    await asyncio.wait((sending,))
+                    failure = await self._complete(send)
+                elif sending.done():
+                    failure = sending.result()
+                if isinstance(failure, TimeoutError):
+                    # Asked politely, the connection would wait for its reader.
+                    _log.info("reader_stalled", path=scope.get("path"))
+                    abort_connection(scope)
+                    failure = None
+                    await asyncio.wait((leaving,), timeout=self._stalled_seconds)
+                left = leaving.result() if leaving.done() else None
+                gone = leaving.done()
+        finally:
+            self._leave()
         if left is not None:
             raise left
         if failure is not None and not (gone and isinstance(failure, OSError)):
@@ -49,18 +111,48 @@ class StreamedResponse(Response):
 
     async def _send(self, send: Send) -> Exception | None:
         try:
-            await send(
-                {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
-            )
+            await self._start(send)
             async for part in self._parts:
-                await send({"type": "http.response.body", "body": part.encode(), "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+                await self._hand_over(send, part.encode(), more=True)
+            await self._hand_over(send, b"", more=False)
         except Exception as error:
             return error
         finally:
             if isinstance(self._parts, AsyncGenerator):
                 await self._parts.aclose()
         return None
+
+    async def _start(self, send: Send) -> None:
+        self._started = True
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+
+    async def _hand_over(self, send: Send, body: bytes, *, more: bool) -> None:
+        """Raises TimeoutError when the reader takes nothing."""
+        async with asyncio.timeout(self._stalled_seconds):
+            await send({"type": "http.response.body", "body": body, "more_body": more})
+
+    async def _complete(self, send: Send) -> Exception | None:
+        """The end of an answer that was stopped; who does not read even that is let go at once."""
+        try:
+            async with asyncio.timeout(COMPLETE_SECONDS):
+                if not self._started:
+                    await self._start(send)
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except Exception as error:
+            return error
+        return None
+
+
+def abort_connection(scope: Scope) -> None:
+    """Ends the connection without waiting for its reader, where the server below offers that."""
+    abort = scope.get("extensions", {}).get(ABORT)
+    if abort is not None:
+        with suppress(OSError):
+            abort()
+
+
+def _nowhere() -> None:
+    """Without a token there is nothing to take it out of."""
 
 
 async def _gone(receive: Receive) -> Exception | None:

@@ -59,6 +59,12 @@ SELECT {_COLUMNS} FROM conversations AS c WHERE c.parent_id IS NULL AND c.id > :
     (SELECT 1 FROM consumers AS m WHERE m.conversation_id = c.id AND m.kind = :kind AND m.key = :key)
 ORDER BY c.id LIMIT :limit
 """
+_ROOTS_OF_OPERATOR = f"""
+SELECT {_COLUMNS} FROM conversations AS c WHERE c.parent_id IS NULL AND c.id > :after AND EXISTS
+    (SELECT 1 FROM consumers AS m WHERE m.conversation_id = c.id AND ((m.kind = 'operator' AND m.key = :key)
+        OR m.kind = :whole OR substr(m.kind, 1, length(:roles)) = :roles))
+ORDER BY c.id LIMIT :limit
+"""
 _CHILDREN = f"""
 SELECT {_COLUMNS} FROM conversations WHERE parent_id = :parent_id AND id > :after
     AND (:kind = '' OR (actor_kind = :kind AND actor_key = :key)) ORDER BY id LIMIT :limit
@@ -153,6 +159,14 @@ def roots(tx: Tx, *, after: str, limit: int, member: Actor | None) -> list[Conve
     else:
         rows = tx.all(_ROOTS_OF, {"after": after, "limit": limit, "kind": member.kind, "key": member.key})
     return [_conversation(row) for row in rows]
+
+
+def roots_of_operator(tx: Tx, operator_key: str, *, after: str, limit: int) -> list[Conversation]:
+    """Root conversations by id in which the operator takes part, in whatever role."""
+    roles = f"operator/{operator_key}"
+    # The kind of a role goes on after the operator's key, or ends there.
+    params = {"after": after, "limit": limit, "key": operator_key, "roles": f"{roles}/", "whole": roles}
+    return [_conversation(row) for row in tx.all(_ROOTS_OF_OPERATOR, params)]
 
 
 def children(tx: Tx, parent_id: str, *, after: str, limit: int, actor: Actor | None) -> list[Conversation]:

@@ -21,6 +21,11 @@ INSERT INTO users (key, cookie_digest, secret_digest, created_at) VALUES (:key, 
 ON CONFLICT (key) DO NOTHING
 """
 _ACTIVE_DEVICE = "SELECT active_device FROM users WHERE key = :key"
+_IS_DEVICE_OF = """
+SELECT 1 FROM users WHERE key = :user AND active_device = :device
+UNION ALL
+SELECT 1 FROM tokens WHERE owner_user = :user AND actor_pattern = :runtime AND revoked_at IS NULL
+"""
 _SET_ACTIVE_DEVICE = """
 UPDATE users SET active_device = :device WHERE key = :key AND active_device IS NULL
 """
@@ -117,6 +122,12 @@ def insert_user(tx: Tx, key: str, *, cookie: str | None, secret: str | None, now
 def active_device(tx: Tx, user_key: str) -> str | None:
     row = tx.one(_ACTIVE_DEVICE, {"key": user_key})
     return row[0] if row else None
+
+
+def is_device_of(tx: Tx, user_key: str, runtime: Actor) -> bool:
+    """Whether the device is the person's active one, or has a token made on their behalf."""
+    params = {"user": user_key, "device": runtime.key, "runtime": str(runtime)}
+    return tx.one(_IS_DEVICE_OF, params) is not None
 
 
 def set_first_device(tx: Tx, user_key: str, device: str) -> bool:
