@@ -32,6 +32,8 @@ from lineloop.protocol.messages import Message, MessageStatus, Purpose
 from lineloop.protocol.runs import Run, RunPhase
 
 ASSISTANT_KEY = "assistant"
+# What people read before they say anything. A demo says that it is one.
+DESCRIPTIONS = {"demo": "demo, not AI: it matches your words to the tools on your device"}
 HISTORY_MESSAGES = 20
 TOOLS = ("inventory", "human")
 # A finished Run wakes the turn; this only backs that up.
@@ -193,7 +195,7 @@ def assistant_operator(*, target: str = "demo", display_name: str = "Assistant")
     operator = Operator(
         ASSISTANT_KEY,
         display_name=display_name,
-        description="Answers, and uses the tools of your device.",
+        description=DESCRIPTIONS.get(target, "Answers, and uses the tools of your device."),
     )
     rules = Assistant(target)
 

@@ -192,3 +192,39 @@ def test_durations_read_like_a_clock() -> None:
         "1:01:01",
         "0:00",
     ]
+
+
+def test_while_free_text_is_asked_the_timer_says_how_to_stop_it_all_the_same() -> None:
+    story = Story()
+    story.start_focus()
+    started = {"stage": "started", "ends_at": "2026-01-01T00:01:00.000Z"}
+    story.envelope(DEVICE, "lineup.tool.progress", started)
+    terms = QuestionTerms(QuestionKind.ASK, "Name?", (), allow_other=True)
+    asked = question_content(terms, deadline_at="2026-01-01T01:00:00.000Z", state=QuestionState.PENDING)
+    story.take(ASSISTANT, asked, Purpose.QUESTION)
+    timer, hint = story.live()
+    assert timer == "● tea · 1:00 left · /say stop ends it"
+    assert "what you type answers" in hint
+    assert "/say TEXT talks" in hint
+
+
+def test_blocks_that_cannot_be_shown_are_named() -> None:
+    content = text_content("Look:")
+    content["blocks"].append({"id": "p", "type": "image", "url": "x"})
+    (line,) = Story().take(ASSISTANT, content)
+    assert line.text == "Look:\n\n[block of type image]"
+
+
+def test_many_runs_of_one_operator_are_one_status_line() -> None:
+    story = Story()
+    for number in range(3):
+        running = MessageStatus.STREAMING
+        story.take(
+            ASSISTANT,
+            text_content(""),
+            Purpose.RUN,
+            status=running,
+            conversation="process",
+            key=f"run_{number}",
+        )
+    assert story.live() == ["assistant is working …"]

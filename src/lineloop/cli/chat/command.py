@@ -35,7 +35,10 @@ from lineloop.settings import Settings
 
 @record
 class ChatOptions:
-    """What was asked for. `answer` and `dismiss` close an open question, of several the one of `question`."""
+    """What was asked for. `answer` and `dismiss` close an open question, of several the one of `question`.
+
+    `ends_system`: whoever started the chat stops the system after it.
+    """
 
     text: str | None = None
     conversation: str | None = None
@@ -45,6 +48,7 @@ class ChatOptions:
     answer: str | None = None
     dismiss: bool = False
     question: str | None = None
+    ends_system: bool = False
 
 
 async def run_chat(settings: Settings, options: ChatOptions) -> int:
@@ -63,8 +67,8 @@ async def run_chat(settings: Settings, options: ChatOptions) -> int:
             return await exchange_lines(
                 lambda: Exchange(wire, clock, ids, _show, write_note), _show, read_lines()
             )
-        await ChatSession(wire, clock, ids, Console(highlight=False)).run()
-        return Exit.DONE
+        console = Console(highlight=False)
+        return await ChatSession(wire, clock, ids, console, ends_system=options.ends_system).run()
     except OutputLost as lost:
         if lost.silent:
             return Exit.FAILED

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
+from lineloop.cli.chat.harmless import clean
+
 PASTE_BEGIN, PASTE_END = "\x1b[200~", "\x1b[201~"
 SEQUENCE = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Za-z]|[^\[O\x1b])")
 UNFINISHED = re.compile(r"\x1b(?:\[[0-9;]*)?$|\x1bO$")
@@ -132,8 +134,8 @@ class LineEditor:
             self._delete(self.caret - 1, self.caret)
         elif key in SHORTCUTS:
             self._shortcut(key)
-        elif key >= " ":
-            self._insert(key)
+        else:
+            self._insert(_printable(key))
         return []
 
     def _shortcut(self, key: str) -> None:
@@ -197,4 +199,4 @@ class LineEditor:
 
 def _printable(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ")
-    return "".join(char for char in text if char >= " " or char == "\n")
+    return clean(text)

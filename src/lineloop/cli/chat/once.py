@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from lineloop.cli.chat.cards import OpenQuestion
+from lineloop.cli.chat.harmless import clean
 from lineloop.cli.chat.output import OutputLost
-from lineloop.cli.chat.painter import clean
 from lineloop.cli.chat.transcript import Line, LineKind, Transcript
+from lineloop.cli.chat.waiting import away_text, taken_up
 from lineloop.cli.chat.wire import ChatWire
 from lineloop.cli.failures import CommandFailed, Exit, failure_of
 from lineloop.kit.clock import Clock, with_timeout
@@ -29,6 +30,9 @@ LOOK_SECONDS = 0.1
 SETTLE_SECONDS = 1.5
 # How long an operator that stands still must be silent before an older question of it is held responsible.
 QUIET_SECONDS = 10.0
+# How long an operator that is not online may take to come (a restart), and when waiting is spoken of.
+AWAY_SECONDS = 30.0
+NOTE_SECONDS = 5.0
 
 Show = Callable[[Line], None]
 Note = Callable[[str], None]
@@ -115,6 +119,7 @@ class Exchange:
         }
 
     async def _load(self) -> str:
+        self.transcript.speakers.learn(await self._wire.online())
         messages, after = await self._wire.history()
         for message in messages:
             self.transcript.take_message(message)
@@ -145,14 +150,25 @@ class Exchange:
         async with Tasks("chat") as tasks:
             tasks.spawn(self._follow(after), name="follow")
             self.sent = await send()
+            is_away = self.transcript.speakers.is_away(self._asker)
+            if is_away:
+                self._note(away_text(self._asker))
+            else:
+                tasks.spawn(self._say_that_nothing_comes(), name="note")
             try:
-                await with_timeout(self._clock, PATIENCE_SECONDS, self._over())
+                patience = AWAY_SECONDS if is_away else PATIENCE_SECONDS
+                await with_timeout(self._clock, patience, self._over())
             except TimeoutError:
-                raise CommandFailed("your message was sent; nobody answered", Exit.TEMPORARY) from None
+                why = away_text(self._asker) if is_away else "your message was sent; nobody answered"
+                raise CommandFailed(why, Exit.TEMPORARY) from None
         if self._broken is not None:
             raise self._broken
         if self.blocked is not None and self.blocked.id not in self._cards:
-            self._show(Line(LineKind.CARD, self.blocked.card_text(), self.blocked.asker.key))
+            self._show(
+                Line(
+                    LineKind.CARD, self.blocked.card_text(), self.transcript.speakers.name(self.blocked.asker)
+                )
+            )
 
     async def _follow(self, after: str) -> None:
         while self._broken is None:
@@ -174,6 +190,11 @@ class Exchange:
                 self._broken = lost
             except LoopError as error:
                 self._broken = failure_of(error)
+
+    async def _say_that_nothing_comes(self) -> None:
+        await self._clock.sleep(NOTE_SECONDS)
+        if self.sent is not None and not taken_up(self.transcript, self.sent, self._asker):
+            self._note("no answer yet; your message is stored, and Ctrl-C leaves without taking it back")
 
     async def _over(self) -> None:
         """Returns when all is told, when a question blocks the answer, or when the exchange is broken."""

@@ -10,6 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from lineloop.cli.chat.harmless import clean
 from lineloop.cli.chat.transcript import Line, LineKind
 
 SPEAKER_STYLES = {LineKind.YOU: "bold cyan", LineKind.OTHER: "bold green", LineKind.DRAFT: "green"}
@@ -21,10 +22,12 @@ def paint(line: Line) -> RenderableType:
             grid = Table.grid(padding=(0, 1, 0, 0))
             grid.add_column(no_wrap=True)
             grid.add_column(overflow="fold")
-            grid.add_row(Text(f"{line.speaker} ›", style=SPEAKER_STYLES[line.kind]), Text(clean(line.text)))
+            grid.add_row(
+                Text(f"{clean(line.speaker)} ›", style=SPEAKER_STYLES[line.kind]), Text(clean(line.text))
+            )
             return grid
         case LineKind.CARD:
-            title = Text(f"{line.speaker} asks", style="bold yellow")
+            title = Text(f"{clean(line.speaker)} asks", style="bold yellow")
             return Panel(
                 Text(clean(line.text)), title=title, title_align="left", border_style="yellow", expand=False
             )
@@ -41,17 +44,12 @@ def paint_all(lines: Iterable[Line]) -> list[RenderableType]:
     return [paint(line) for line in lines]
 
 
-def clean(text: str) -> str:
-    """Without control characters: what others say cannot move the cursor or change colours."""
-    return "".join(char for char in text if char in "\n\t" or (char >= " " and not "\x7f" <= char <= "\x9f"))
-
-
 def plain(line: Line) -> str:
     """The line for pipes and logs, without colour."""
     match line.kind:
         case LineKind.YOU | LineKind.OTHER | LineKind.DRAFT:
-            return f"{line.speaker}: {clean(line.text)}"
+            return f"{clean(line.speaker)}: {clean(line.text)}"
         case LineKind.CARD:
-            return f"{line.speaker} asks: {clean(line.text)}"
+            return f"{clean(line.speaker)} asks: {clean(line.text)}"
         case _:
             return f"  {clean(line.text)}"

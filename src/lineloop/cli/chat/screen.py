@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections import deque
 from collections.abc import Generator, Sequence
 
 from rich.console import Console, RenderableType
 
-from lineloop.cli.chat.editor import LineEditor
+from lineloop.cli.chat.editor import Layout, LineEditor
 
+REPRINT = 200
 BEGIN_UPDATE, END_UPDATE = "\x1b[?2026h\x1b[?25l", "\x1b[?25h\x1b[?2026l"
 PASTE_ON, PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 
@@ -22,6 +24,8 @@ class Screen:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._rows_above_caret = 0
+        self._size: tuple[int, int] | None = None
+        self._printed: deque[RenderableType] = deque(maxlen=REPRINT)
 
     def draw(
         self,
@@ -30,14 +34,24 @@ class Screen:
         editor: LineEditor,
         prompt: str,
     ) -> None:
-        """Prints `stay` for good and draws the live region and the input line anew below it."""
+        """Prints `stay` for good and draws the live region and the input line anew below it.
+
+        After a change of the terminal's size nobody knows how it has wrapped what stood there: the screen is
+        cleared, and what was printed last is printed again in the new width.
+        """
         width, height = self._console.size
-        typed = editor.layout(max(width - 1, 8), prompt)
-        room = max(height - len(typed.rows) - 1, 1)
-        lines = self._lines(live)[-room:]
+        typed = _window(editor.layout(max(width - 1, 8), prompt), max(height - 1, 1))
+        room = max(height - len(typed.rows) - 1, 0)
+        lines = self._lines(live)[-room:] if room else []
         out = [BEGIN_UPDATE, "\r"]
-        if self._rows_above_caret:
+        if self._size not in (None, (width, height)):
+            out.append("\x1b[H\x1b[2J")
+            again = self._lines([*self._printed])
+            out += [f"{line}\r\n" for line in again[max(len(again) - room + len(lines), 0) :]]
+        elif self._rows_above_caret:
             out.append(f"\x1b[{self._rows_above_caret}A")
+        self._size = (width, height)
+        self._printed.extend(stay)
         out.append("\x1b[J")
         out += [f"{line}\r\n" for line in self._lines(stay)]
         out += [f"{line}\r\n" for line in lines]
@@ -65,6 +79,14 @@ class Screen:
             for renderable in renderables:
                 self._console.print(renderable, soft_wrap=False)
         return captured.get().rstrip("\n").split("\n")
+
+
+def _window(layout: Layout, height: int) -> Layout:
+    """The rows around the caret that fit, so that a long paste never scrolls what is drawn away."""
+    if len(layout.rows) <= height:
+        return layout
+    first = min(max(layout.row - height + 1, 0), len(layout.rows) - height)
+    return Layout(layout.rows[first : first + height], layout.row - first, layout.column)
 
 
 @contextlib.contextmanager

@@ -14,11 +14,37 @@ from typing import Any, NamedTuple
 
 from lineloop.cli.chat.calls import INVOKE, Call, arguments_text, clock_text, told_of
 from lineloop.cli.chat.cards import PENDING, OpenQuestion, card_of, open_question
+from lineloop.cli.chat.speakers import YOU, Speakers
+from lineloop.kit import json
 from lineloop.kit.clock import parse_rfc3339
-from lineloop.protocol.actors import RUNTIME, USER, Actor
+from lineloop.protocol.actors import OPERATOR, USER, Actor
+from lineloop.protocol.content import (
+    ASK_BLOCK,
+    CONFIRM_BLOCK,
+    ENVELOPE_BLOCK,
+    HUMAN_REPLY_BLOCK,
+    MARKDOWN_BLOCK,
+    RESULT_BLOCK,
+    TEXT_BLOCK,
+)
 from lineloop.protocol.errors import PatchInvalid
 from lineloop.protocol.messages import Message, MessageStatus, Purpose
 from lineloop.protocol.patches import apply_patch
+
+# Blocks that the text beside them covers, or that are told otherwise: a Run's calls by their envelopes.
+_TOLD_BLOCKS = frozenset(
+    {
+        TEXT_BLOCK,
+        MARKDOWN_BLOCK,
+        RESULT_BLOCK,
+        ENVELOPE_BLOCK,
+        ASK_BLOCK,
+        CONFIRM_BLOCK,
+        HUMAN_REPLY_BLOCK,
+        "tool",
+        "record",
+    }
+)
 
 
 class LineKind(StrEnum):
@@ -44,6 +70,7 @@ class Transcript:
     """Everything known of one root conversation."""
 
     root_id: str
+    speakers: Speakers = field(default_factory=Speakers)
     messages: dict[str, Message] = field(default_factory=dict[str, Message])
     calls: dict[str, Call] = field(default_factory=dict[str, Call])
     _told: set[str] = field(default_factory=set[str])
@@ -52,7 +79,7 @@ class Transcript:
     def echo(self, key: str, text: str) -> Line:
         """The person's own line, shown before the server has it, and not again when it is stored."""
         self._told.add(f"key:{key}")
-        return Line(LineKind.YOU, text, "you")
+        return Line(LineKind.YOU, text, YOU)
 
     def take_message(self, message: Message) -> list[Line]:
         """A full message; answers the lines that are new."""
@@ -80,21 +107,25 @@ class Transcript:
         """What is going on right now: open streams, running operations, work behind the scenes, the open
         card.
         """
-        lines = [
-            Line(LineKind.OTHER, message.text, _name(message.actor))
-            for message in self._in_root()
-            if message.status is MessageStatus.STREAMING and message.text and _shown(message)
-        ]
-        for call in self.calls.values():
-            if call.running and call.ends_at_ms is not None:
-                left = call.ends_at_ms - now_ms
-                words = f"{clock_text(left)} left" if left > 0 else "time is up"
-                lines.append(Line(LineKind.TOOL, f"● {call.label} · {words} · say stop to end it"))
-        lines += self._at_work()
         question = self.question()
+        stop = "/say stop ends it" if question and question.free_text else "say stop to end it"
+        lines = [
+            Line(LineKind.OTHER, words_of(message), self.speakers.name(message.actor))
+            for message in self._in_root()
+            if message.status is MessageStatus.STREAMING and words_of(message) and _shown(message)
+        ]
+        for call in self.running():
+            left = (call.ends_at_ms or now_ms) - now_ms
+            words = f"{clock_text(left)} left" if left > 0 else "time is up"
+            lines.append(Line(LineKind.TOOL, f"● {call.label} · {words} · {stop}"))
+        lines += self._at_work()
         if question:
             lines.append(Line(LineKind.NOTE, question.hint()))
         return lines
+
+    def running(self) -> list[Call]:
+        """Operations that have started and have not ended."""
+        return [call for call in self.calls.values() if call.running]
 
     def question(self) -> OpenQuestion | None:
         """The oldest card that waits for an answer."""
@@ -149,18 +180,20 @@ class Transcript:
         return sorted(mine, key=lambda message: message.ordinal)
 
     def _at_work(self) -> list[Line]:
-        """Runs that go on in process conversations: their words so far, or that somebody works."""
+        """Runs that go on in process conversations: their words so far, or, once for each speaker, that it
+        works. A Run that waits for the person does not work.
+        """
         lines: list[Line] = []
+        asking = {self._above(self.messages[card.id]) for card in self.questions()}
         for message in self.messages.values():
             if message.conversation_id == self.root_id or message.status is not MessageStatus.STREAMING:
                 continue
-            speaker = message.speaker
-            name = speaker.operator_key or speaker.key
-            if message.purpose is Purpose.RUN and message.text:
-                lines.append(Line(LineKind.DRAFT, message.text, name))
-            else:
+            name = self.speakers.name(_worker(message.speaker))
+            if message.purpose is Purpose.RUN and words_of(message):
+                lines.append(Line(LineKind.DRAFT, words_of(message), name))
+            elif message.id not in asking:
                 lines.append(Line(LineKind.NOTE, f"{name} is working …"))
-        return lines
+        return list(dict.fromkeys(lines))
 
     def _lines_of(self, message: Message) -> list[Line]:
         if message.conversation_id != self.root_id:
@@ -171,10 +204,12 @@ class Transcript:
             return self._told_of_question(message)
         if not message.status.ended or not _shown(message) or not self._first(message):
             return []
+        words = words_of(message)
         if message.actor.kind == USER:
-            return [Line(LineKind.YOU, message.text, "you")] if message.text else []
-        lines = [Line(LineKind.OTHER, message.text, _name(message.actor))] if message.text else []
-        return lines + _how_it_ended(message)
+            return [Line(LineKind.YOU, words, YOU)] if words else []
+        name = self.speakers.name(message.actor)
+        lines = [Line(LineKind.OTHER, words, name)] if words else []
+        return lines + _how_it_ended(message, name)
 
     def _first(self, message: Message) -> bool:
         names = {message.id, f"key:{message.key}"} if message.actor.kind == USER else {message.id}
@@ -191,7 +226,7 @@ class Transcript:
         self._told.add(mark)
         question = open_question(message)
         if question:
-            return [Line(LineKind.CARD, question.card_text(), message.actor.key)]
+            return [Line(LineKind.CARD, question.card_text(), self.speakers.name(message.actor))]
         if state == "success":
             labels = {one["value"]: one["label"] for one in block.get("choices") or ()}
             return [Line(LineKind.NOTE, f"answered: {labels.get(block.get('value'), block.get('value'))}")]
@@ -222,9 +257,20 @@ class Transcript:
         return [Line(LineKind.TOOL, text)] if text else []
 
 
-def _name(actor: Actor) -> str:
-    """What a speaker is called here. A device's key is an id, and there is only one device on this screen."""
-    return "device" if actor.kind == RUNTIME else actor.key
+def words_of(message: Message) -> str:
+    """What a message says, with a mark for every block that this terminal cannot show."""
+    parts = [message.text] if message.text else []
+    for block in message.content.get("blocks") or ():
+        if block.get("type") == RESULT_BLOCK and block.get("format") == "json":
+            parts.append(json.dumps(block.get("content")))
+        elif block.get("type") not in _TOLD_BLOCKS:
+            parts.append(f"[block of type {block.get('type')}]")
+    return "\n\n".join(parts)
+
+
+def _worker(actor: Actor) -> Actor:
+    """The operator behind an actor that works for it (`operator/planner/step` is the operator `planner`)."""
+    return Actor(OPERATOR, actor.operator_key) if actor.operator_key else actor
 
 
 def _shown(message: Message) -> bool:
@@ -232,10 +278,10 @@ def _shown(message: Message) -> bool:
     return message.purpose in (Purpose.SPEECH, Purpose.INPUT, Purpose.RUN)
 
 
-def _how_it_ended(message: Message) -> list[Line]:
+def _how_it_ended(message: Message, name: str) -> list[Line]:
     if message.status is MessageStatus.COMPLETED:
         return []
     error = (message.content.get("meta") or {}).get("error") or {}
     reason = error.get("message") or error.get("code") or ""
     word = "stopped" if message.status is MessageStatus.CANCELLED else "failed"
-    return [Line(LineKind.TROUBLE, f"{message.actor.key} {word}" + (f": {reason}" if reason else ""))]
+    return [Line(LineKind.TROUBLE, f"{name} {word}" + (f": {reason}" if reason else ""))]

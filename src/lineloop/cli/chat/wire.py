@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
+from lineloop.cli.chat.speakers import Profile
 from lineloop.client.transport import Transport
 from lineloop.kit.json import loads
 from lineloop.protocol.actors import Actor
@@ -98,6 +99,21 @@ class ChatWire:
         body |= {"dismiss": True} if value is None else {"value": value}
         answer = await self._transport.request("POST", f"/v1/questions/{question_id}/answer", json=body)
         return Message.from_wire(answer.body["answer"])
+
+    async def online(self) -> list[Profile]:
+        """Everybody who is online now, with the names they go by."""
+        found: list[Profile] = []
+        after: str | None = None
+        while True:
+            params = {"limit": "500", **({"after": after} if after else {})}
+            answer = await self._transport.request("GET", "/v1/actors", params=params)
+            found += [
+                Profile(Actor(one["kind"], one["key"]), one["display_name"], one.get("description") or "")
+                for one in answer.body["items"]
+            ]
+            after = answer.body["next"]
+            if after is None:
+                return found
 
     async def consumed(self, offset: int, by: Actor | None = None) -> bool:
         """Whether the one we talk to, or `by`, has dealt with everything up to `offset`."""
