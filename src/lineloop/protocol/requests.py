@@ -100,6 +100,22 @@ def _patch(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
+def _schema(value: dict[str, Any]) -> dict[str, Any]:
+    from lineloop.protocol.schemas import check_schema  # late: only bodies with a schema need its library
+
+    try:
+        check_schema(value)
+    except InvalidRequest as error:
+        raise PydanticCustomError("value_error", "{reason}", {"reason": error.message}) from error
+    return value
+
+
+def _distinct(value: list[str]) -> list[str]:
+    if len(set(value)) != len(value):
+        raise PydanticCustomError("value_error", "each source of tools is named once")
+    return value
+
+
 _ACTOR_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -121,6 +137,7 @@ ActorPattern = Annotated[
 ]
 Offset = Annotated[int, Field(ge=0, le=2**53 - 1, strict=True)]
 Seq = Annotated[int, Field(ge=1, le=2**53 - 1, strict=True)]
+ToolSource = Literal["inventory", "human"]
 Patch = Annotated[dict[str, Any], AfterValidator(_patch)]
 
 
@@ -250,17 +267,26 @@ class AnswerBody(Body):
         return self
 
 
+class HistoryItem(Body):
+    """One thing that was said before; `person` and `user` are the same."""
+
+    role: Literal["person", "user", "assistant", "system"]
+    text: str
+
+
 class RunBody(Body):
-    """POST /v1/harness/runs; `target` names a configured harness, `history` the messages to give it."""
+    """POST /v1/harness/runs; `target` names a configured harness, `history` what was said before, oldest
+    first, `tools` the sources of tools.
+    """
 
     conversation_id: Id
     idempotency_key: Key
     effect_key: Key
     target: Annotated[str, Field(min_length=1, max_length=128)]
     text: Annotated[str, Field(min_length=1)]
-    history: Annotated[list[dict[str, Any]], Field(max_length=MAX_PAGE)] = []
-    tools: Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=32)] = []
-    output_schema: dict[str, Any] | None = None
+    history: Annotated[list[HistoryItem], Field(max_length=MAX_PAGE)] = []
+    tools: Annotated[list[ToolSource], Field(max_length=32), AfterValidator(_distinct)] = []
+    output_schema: Annotated[dict[str, Any], AfterValidator(_schema)] | None = None
     actor: ActorField | None = None
     recipient: ActorField | None = None
     meta: Meta | None = None

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.contract.server.calls import get, history, speak
+from tests.contract.server.calls import Json, get, history, speak
 
 from lineloop.protocol.error_codes import ERRORS
 from lineloop.testing.server_world import ServerWorld
@@ -220,3 +220,61 @@ def _references(value: Any) -> list[str]:
     if isinstance(value, list):
         return [found for item in value for found in _references(item)]
     return []
+
+
+BAD_RUNS: dict[str, tuple[Json, str, str]] = {
+    "a schema that is none": ({"output_schema": {"type": "nonsense"}}, "invalid_request", "/output_schema"),
+    "a schema that points outside": (
+        {"output_schema": {"properties": {"a": {"$ref": "file:///etc/passwd"}}}},
+        "invalid_request",
+        "/output_schema",
+    ),
+    "a schema that refers to nothing": (
+        {"output_schema": {"$ref": "#/$defs/x"}},
+        "invalid_request",
+        "/output_schema",
+    ),
+    "a schema that is a list": ({"output_schema": []}, "invalid_request", "/output_schema"),
+    "an unknown source of tools": ({"tools": ["inventory", "shell"]}, "invalid_request", "/tools/1"),
+    "a source of tools twice": ({"tools": ["human", "human"]}, "invalid_request", "/tools"),
+    "history that is text": ({"history": ["hello"]}, "invalid_request", "/history/0"),
+    "history without a text": ({"history": [{"role": "user"}]}, "invalid_request", "/history/0/text"),
+    "history of an unknown role": (
+        {"history": [{"role": "user", "text": "a"}, {"role": "root", "text": "b"}]},
+        "invalid_request",
+        "/history/1/role",
+    ),
+    "history with another field": (
+        {"history": [{"role": "user", "text": "a", "name": "b"}]},
+        "unknown_field",
+        "/history/0/name",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_RUNS)
+async def test_a_run_that_cannot_go_well_is_refused_at_once(world: ServerWorld, case: str) -> None:
+    fields, code, pointer = BAD_RUNS[case]
+    conversation = await world.conversation()
+    body = {"conversation_id": conversation, "idempotency_key": "a", "effect_key": "a", "target": "demo"}
+    answer = await world.http.post("/v1/harness/runs", json={**body, "text": "hi", **fields})
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (422, code)
+    assert [one["pointer"] for one in problem["errors"]] == [pointer]
+    assert await history(world.http, conversation, purpose="all") == []
+
+
+async def test_a_run_with_everything_in_order_is_accepted(world: ServerWorld) -> None:
+    body: Json = {
+        "conversation_id": await world.conversation(),
+        "idempotency_key": "a",
+        "effect_key": "a",
+        "target": "demo",
+        "text": "hi",
+        "output_schema": {"$defs": {"x": {"type": "string"}}, "$ref": "#/$defs/x"},
+        "tools": ["human", "inventory"],
+        "history": [{"role": "user", "text": "a"}, {"role": "assistant", "text": ""}],
+    }
+    answer = await world.http.post("/v1/harness/runs", json=body)
+    assert answer.status_code == 202, answer.text
+    await world.advance(5)
