@@ -36,7 +36,7 @@ from lineloop.device.host.headless import HeadlessHost
 from lineloop.device.host.port import Host, Stage
 from lineloop.device.migrations import HEAD
 from lineloop.device.models import ModelChoice
-from lineloop.device.person import PersonSide
+from lineloop.device.person.side import PersonSide
 from lineloop.device.reconcile.app_sessions import AppSessions
 from lineloop.device.reconcile.deadlines import Deadlines
 from lineloop.device.reconcile.display import Display
@@ -184,7 +184,14 @@ class Runtime:
             inbox=self.inbox,
         )
         if self._person_transport is not None:
-            self.person = PersonSide(self.foundation, self._person_transport, self.inbox, self.registry)
+            self.person = PersonSide(
+                self.foundation,
+                self._person_transport,
+                self.inbox,
+                self.registry,
+                person=self.settings.person,
+                connection=self.connection,
+            )
         self.core_sessions = self._core_sessions()
         self._assemble()
 

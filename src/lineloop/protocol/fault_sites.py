@@ -106,6 +106,10 @@ class FaultSite(StrEnum):
     DEVICE_INBOX_ACKNOWLEDGE_AFTER_COMMIT = "device.inbox.acknowledge.after_commit"
     DEVICE_PERSON_MESSAGE_BEFORE_COMMIT = "device.person.message.before_commit"
     DEVICE_PERSON_MESSAGE_AFTER_COMMIT = "device.person.message.after_commit"
+    DEVICE_PERSON_SAY_BEFORE_COMMIT = "device.person.say.before_commit"
+    DEVICE_PERSON_SAY_AFTER_COMMIT = "device.person.say.after_commit"
+    DEVICE_PERSON_SENT_BEFORE_COMMIT = "device.person.sent.before_commit"
+    DEVICE_PERSON_SENT_AFTER_COMMIT = "device.person.sent.after_commit"
     DEVICE_CONTAINER_START = "device.container.start"
 
     # device: transport and outbox

@@ -13,7 +13,7 @@ from tests.unit.device_apps.apps_world import AppsWorld, apps_world
 from lineloop.client.in_process import InProcessTransport
 from lineloop.device.containers.port import SessionContext
 from lineloop.device.decide.person import content_envelope
-from lineloop.device.person import PersonSide
+from lineloop.device.person.side import PersonSide
 from lineloop.kit.faults import Faults
 from lineloop.protocol.envelopes import check_envelope
 from lineloop.protocol.fault_sites import FaultSite
@@ -54,6 +54,7 @@ async def test_messages_are_kept_for_the_chat_app_and_read_without_a_server(tmp_
     async with server_world(tmp_path) as server:
         conversation = await server.conversation()
         operator = await server.actor("operator/echo")
+        await server.invite(conversation, "operator/echo")
         async with person_of(server, tmp_path / "device") as (person, world):
             person.follow(conversation)
             for number in range(3):
@@ -69,7 +70,7 @@ async def test_messages_are_kept_for_the_chat_app_and_read_without_a_server(tmp_
             page = await world.inbox.list(chat)
             assert [entry.message.payload["text"] for entry in page.items] == wanted
             assert {entry.message.type for entry in page.items} == {"lineup.content.text"}
-            sites = {str(site) for site in FaultSite if site.startswith("device.person.")}
+            sites = {str(site) for site in FaultSite if site.startswith("device.person.message.")}
             assert sites <= set(world.foundation.faults.reached)
     async with apps_world(tmp_path / "device") as world:
         rows = await world.foundation.read(lambda tx: tx.all("SELECT ordinal FROM person_messages"))
@@ -81,6 +82,7 @@ async def test_what_came_while_the_device_was_away_is_caught_up(tmp_path: Path) 
         conversation = await server.conversation()
         path = f"/v1/conversations/{conversation}/messages"
         operator = await server.actor("operator/echo")
+        await server.invite(conversation, "operator/echo")
         async with person_of(server, tmp_path / "device") as (person, _):
             person.follow(conversation)
             await operator.post(path, json={"key": "k1", "text": "before"})
@@ -98,6 +100,7 @@ async def test_listeners_see_a_stream_grow_and_the_history_its_end(tmp_path: Pat
     async with server_world(tmp_path) as server:
         conversation = await server.conversation()
         operator = await server.actor("operator/echo")
+        await server.invite(conversation, "operator/echo")
         async with person_of(server, tmp_path / "device") as (person, _):
             states: list[str] = []
             person.subscribe(lambda message: states.append(message.text))
@@ -144,6 +147,7 @@ async def test_what_is_said_while_the_server_is_away_arrives_once_and_in_order(t
 
             await until(sent)
             assert await said(server, conversation) == ["one", "two"]
+            assert person.outbox.waiting == 0
 
 
 async def test_what_the_server_refuses_does_not_stop_the_rest(tmp_path: Path) -> None:
@@ -166,6 +170,7 @@ async def test_the_person_answers_a_question(tmp_path: Path) -> None:
     async with server_world(tmp_path) as server:
         conversation = await server.conversation()
         operator = await server.actor("operator/echo")
+        await server.invite(conversation, "operator/echo")
         question = {
             "kind": "ask",
             "effect_key": "e1",

@@ -12,7 +12,7 @@ from lineloop.device.connection import Connection
 from lineloop.device.core_apps.actions import Receipts
 from lineloop.device.core_apps.outgoing import Outgoing
 from lineloop.device.foundation import Foundation
-from lineloop.device.person import PersonSide
+from lineloop.device.person.side import PersonSide
 from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 

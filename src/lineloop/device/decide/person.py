@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from lineloop.protocol.actors import OPERATOR, RUNTIME, USER, Actor
+from lineloop.protocol.actors import HARNESS, OPERATOR, RUNTIME, USER, Actor
 from lineloop.protocol.content import ASK_BLOCK, CONFIRM_BLOCK, Purpose
 from lineloop.protocol.envelopes import EnvelopeType, SenderKind
 from lineloop.protocol.messages import Message
@@ -16,9 +16,34 @@ from lineloop.protocol.messages import Message
 CHAT = "chat"
 
 
-def is_shown(message: Message) -> bool:
-    """Whether a person's history holds the message."""
-    return message.purpose not in (Purpose.ENVELOPE, Purpose.INVENTORY)
+TITLE_CHARS = 60
+
+
+def is_shown(purpose: str) -> bool:
+    """Whether a person's history holds messages of this purpose."""
+    return purpose not in (Purpose.ENVELOPE, Purpose.INVENTORY)
+
+
+def counts_as_unread(message: Message, person: Actor) -> bool:
+    """Whether a message that was not seen yet waits for the person: what they said themselves does not."""
+    return message.speaker != person
+
+
+def title_from(text: str) -> str:
+    """The first words of a text, on one line, at most TITLE_CHARS characters."""
+    line = " ".join(text[: TITLE_CHARS * 4].split())
+    if len(line) <= TITLE_CHARS:
+        return line
+    head = line[: TITLE_CHARS - 1]
+    words = head.rsplit(" ", 1)[0] if " " in head[TITLE_CHARS // 2 :] else head
+    return f"{words}…"
+
+
+def is_addressable(actor: Actor) -> bool:
+    """Whether a person may choose to speak to the actor: an operator or a harness, not a role or a run."""
+    if actor.kind == HARNESS:
+        return not actor.key.startswith("run-")
+    return actor.kind == OPERATOR
 
 
 def content_envelope(message: Message, root_id: str) -> dict[str, Any]:

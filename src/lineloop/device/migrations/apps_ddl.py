@@ -95,7 +95,8 @@ APPS_DDL: tuple[str, ...] = (
     )
     """,
     "CREATE INDEX app_inbox_pending ON app_inbox (runtime_id, app_scope, state, position)",
-    # What the person has seen: one row per message, newest version, as lineup.content envelope.
+    # What the person has seen: one row per message, newest version, as lineup.content envelope. `author` is who
+    # answers for the message, `run_id` the run that writes it.
     """
     CREATE TABLE person_messages (
       runtime_id TEXT NOT NULL,
@@ -106,6 +107,8 @@ APPS_DDL: tuple[str, ...] = (
       revision BIGINT NOT NULL,
       status TEXT NOT NULL,
       purpose TEXT NOT NULL,
+      author TEXT NOT NULL,
+      run_id TEXT,
       message TEXT NOT NULL,
       envelope TEXT NOT NULL,
       updated_at BIGINT NOT NULL,
@@ -113,6 +116,38 @@ APPS_DDL: tuple[str, ...] = (
     )
     """,
     "CREATE INDEX person_messages_order ON person_messages (runtime_id, conversation_id, ordinal)",
+    """
+    CREATE INDEX person_messages_of_run ON person_messages (runtime_id, run_id) WHERE run_id IS NOT NULL
+    """,
+    # Conversations that the person takes part in, and the process conversations below them (`actor` is whose).
+    # Everything from ordinal `held_from` on is in person_messages; NULL: not known. `opening` is the beginning
+    # of the first message, for conversations without a name.
+    """
+    CREATE TABLE person_conversations (
+      runtime_id TEXT NOT NULL,
+      conversation_id TEXT NOT NULL,
+      root_id TEXT NOT NULL,
+      actor TEXT,
+      name TEXT NOT NULL,
+      opening TEXT,
+      created_at TEXT,
+      read_ordinal BIGINT NOT NULL,
+      held_from BIGINT,
+      PRIMARY KEY (runtime_id, conversation_id)
+    )
+    """,
+    "CREATE INDEX person_conversations_of_root ON person_conversations (runtime_id, root_id)",
+    # Whom the person may address, as they were last heard of.
+    """
+    CREATE TABLE person_recipients (
+      runtime_id TEXT NOT NULL,
+      kind TEXT NOT NULL,
+      key TEXT NOT NULL,
+      display_name TEXT NOT NULL,
+      description TEXT NOT NULL,
+      PRIMARY KEY (runtime_id, kind, key)
+    )
+    """,
     """
     CREATE TABLE person_streams (
       runtime_id TEXT NOT NULL,
@@ -123,7 +158,7 @@ APPS_DDL: tuple[str, ...] = (
     )
     """,
     # What the person says and answers until the server has it. Apart from the device's outbox: another
-    # credential speaks it.
+    # credential speaks it. `message_id` is the message that a sent entry became.
     """
     CREATE TABLE person_outbox (
       id TEXT NOT NULL PRIMARY KEY,
@@ -135,6 +170,7 @@ APPS_DDL: tuple[str, ...] = (
       body TEXT NOT NULL,
       state TEXT NOT NULL CHECK (state IN ('pending', 'sent')),
       refusal TEXT,
+      message_id TEXT,
       created_at BIGINT NOT NULL,
       sent_at BIGINT,
       UNIQUE (runtime_id, position),
@@ -142,4 +178,8 @@ APPS_DDL: tuple[str, ...] = (
     )
     """,
     "CREATE INDEX person_outbox_pending ON person_outbox (runtime_id, position) WHERE state = 'pending'",
+    # What a page has to be told of when it opens a conversation: what is not sent, refused, or just sent.
+    """
+    CREATE INDEX person_outbox_of_conversation ON person_outbox (runtime_id, conversation_id, position)
+    """,
 )
