@@ -199,9 +199,11 @@ class Runner:
             _unwinding(self._work(drive, adapter)), name=f"{claim.request.run_id}/adapter"
         )
         await asyncio.wait({work, drive.stop}, return_when=asyncio.FIRST_COMPLETED)
-        if work.done() and not work.cancelled():
-            return self._settled(work.result())
-        return await self._stopped(drive, work, drive.stop.result())
+        if drive.stop.done() and not (work.done() and not work.cancelled()):
+            return await self._stopped(drive, work, drive.stop.result())
+        if work.cancelled():
+            return None  # the whole engine stops: the Run is given back and goes on elsewhere or later
+        return self._settled(work.result())
 
     def _settled(self, result: Finish | BaseException | None) -> Finish | None:
         if isinstance(result, BaseException):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pytest
+from structlog.testing import capture_logs
 from tests.contract.runs.run_world import RunWorld
 
 from lineloop.harness.adapters.demo import DemoAdapter
@@ -158,7 +159,9 @@ async def test_a_graceful_stop_gives_every_run_back_at_once(world: RunWorld) -> 
     run = await world.submit("/slow 5")
     await world.reach(run, RunPhase.RUNNING)
     world.engines.clear()
-    await runner.stop()
+    with capture_logs() as logged:
+        await runner.stop()
+    assert [entry["event"] for entry in logged] == [], "a stop is no crash"
     assert (await world.run(run)).lease_holder is None
     await world.start_engine()
     await world.reach(run, RunPhase.SUCCEEDED)

@@ -12,7 +12,8 @@ from typing import Any
 from lineloop.kit.json import loads
 from lineloop.kit.records import record
 
-MAX_SLOW_SECONDS = 600
+SLOW_SECONDS, MAX_SLOW_SECONDS = 5, 600
+MAX_DIGITS = 6
 
 
 @record
@@ -45,8 +46,12 @@ def parse_command(text: str) -> Command | None:
             return Command(name, problem="/tool needs APP.METHOD")
         return _with_json(name, method, arguments.strip() or "{}")
     if name == "slow":
-        number = int(rest) if rest.isdecimal() else 5
-        return Command(name, number=max(1, min(number, MAX_SLOW_SECONDS)))
+        number = int(rest) if rest.isdecimal() and len(rest) <= MAX_DIGITS else 0 if rest else SLOW_SECONDS
+        if not 1 <= number <= MAX_SLOW_SECONDS:
+            return Command(
+                name, problem=f"/slow takes a whole number of seconds from 1 to {MAX_SLOW_SECONDS}"
+            )
+        return Command(name, number=number)
     if name in ("ask", "confirm") and not rest:
         return Command(name, problem=f"/{name} needs a question")
     return Command(name, text=rest)
