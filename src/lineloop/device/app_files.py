@@ -40,14 +40,18 @@ class AppFolder:
 def read_app(directory: Path, location: str | None = None) -> AppFolder:
     """Reads a folder whole. Hidden files are passed over.
 
-    `location` is where its copy will be; None: where `copy_app` puts it. Raises LoopError manifest_invalid
-    for a folder that is no app, or holds links, special files, odd names or too much.
+    `location` is where a packaged app lies; None: where `copy_app` puts it. A packaged app whose surface has
+    not been built is the same app without one: its tools work. Raises LoopError manifest_invalid for a folder
+    that is no app, or holds links, special files, odd names or too much.
     """
     files = _read_files(directory)
     manifest_bytes = files.get(MANIFEST_NAME)
     if manifest_bytes is None or len(manifest_bytes) > MAX_MANIFEST_BYTES:
         raise _invalid(f"there is no {MANIFEST_NAME}")
     manifest = parse_manifest(manifest_bytes)
+    if location is not None and manifest.surface is not None and manifest.surface.entry not in files:
+        manifest_bytes = _without_surface(manifest_bytes)
+        manifest = parse_manifest(manifest_bytes)
     for name in (manifest.logic, manifest.icon, manifest.surface.entry if manifest.surface else None):
         if name is not None and name not in files:
             raise _invalid(f"{name} is missing")
@@ -55,6 +59,11 @@ def read_app(directory: Path, location: str | None = None) -> AppFolder:
     where = location or f"{manifest.app_scope}/{digest[:32]}"
     candidate = Candidate(manifest, json.dumps(json.loads(manifest_bytes)), digest, where)
     return AppFolder(candidate, files)
+
+
+def _without_surface(manifest: bytes) -> bytes:
+    value: dict[str, object] = json.loads(manifest)
+    return json.dumps({name: field for name, field in value.items() if name != "surface"}).encode()
 
 
 def digest_of(files: dict[str, bytes]) -> str:

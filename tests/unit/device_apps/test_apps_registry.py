@@ -57,6 +57,32 @@ async def test_core_apps_and_pomodoro_are_there_from_the_start(world: AppsWorld)
     assert [tool.method for tool in pomodoro.tools] == ["pomodoro.start", "pomodoro.interrupt"]
 
 
+@pytest.mark.parametrize("built", [True, False])
+async def test_a_shipped_app_whose_surface_is_not_built_is_there_without_one(
+    tmp_path: Path, built: bool
+) -> None:
+    shipped = tmp_path / "shipped"
+    app = shipped / "pomodoro"
+    app.mkdir(parents=True)
+    shutil.copy(Path(__file__).parents[3] / "apps/pomodoro/manifest.json", app)
+    if built:
+        (app / "surface").mkdir()
+        (app / "surface/main.js").write_text("export {};\n")
+    async with apps_world(tmp_path, packaged=Packaged(tmp_path / "core", shipped)) as world:
+        await world.registry.load()
+        pomodoro = world.registry.apps["pomodoro"]
+        assert (pomodoro.manifest.surface is not None) == built
+        assert [tool.method for tool in pomodoro.tools] == ["pomodoro.start", "pomodoro.interrupt"]
+        assert pomodoro.startable
+
+
+async def test_an_app_from_outside_brings_the_surface_it_names(world: AppsWorld, tmp_path: Path) -> None:
+    await world.registry.load()
+    source = changed_probe(tmp_path, lambda manifest: manifest.update(surface={"entry": "surface/main.js"}))
+    ended = await done(world, await world.registry.install(source))
+    assert (ended.state, ended.error_code) == (AppOperationState.FAILED, "manifest_invalid")
+
+
 async def test_an_operation_is_seen_pending_running_and_ended(world: AppsWorld) -> None:
     await world.registry.load()
     steps: list[tuple[str, str]] = []
