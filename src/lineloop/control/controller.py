@@ -8,9 +8,11 @@ business.
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -25,6 +27,8 @@ from lineloop.kit.records import record
 from lineloop.kit.tasks import Tasks
 
 _log = structlog.get_logger(__name__)
+
+MAX_TOLD = 256
 
 Predicate = Callable[[Any, Any], bool]
 
@@ -131,6 +135,7 @@ class Work:
         self.controller = controller
         self.queue = queue
         self._clock = clock
+        self._told: set[tuple[str, str]] = set()
 
     def hear(self, change: Change) -> None:
         for request in self.controller.requests_for(change):
@@ -164,13 +169,7 @@ class Work:
         except Exception as error:
             counters.errors += 1
             delay = self.queue.add_after_failure(request)
-            _log.warning(
-                "reconcile_failed",
-                controller=self.controller.name,
-                request=request,
-                retry_seconds=round(delay, 3),
-                exc_info=error,
-            )
+            self._tell(request, error, delay)
         else:
             self.queue.forget(request)
             if result is not None and result.requeue_after_seconds is not None:
@@ -179,6 +178,31 @@ class Work:
         finally:
             counters.active -= 1
             counters.seconds += self._clock.monotonic() - started
+
+    def _tell(self, request: Request, error: Exception, delay: float) -> None:
+        """One line per failure, without the error's own words: they may hold what no log should have.
+
+        The whole story of each distinct error is told once, to those who turned debugging on.
+        """
+        kind, place = type(error).__name__, _place(error)
+        _log.warning(
+            "reconcile_failed",
+            controller=self.controller.name,
+            name=request.name,
+            error=kind,
+            at=place,
+            failures=self.queue.failures(request),
+            retry_seconds=round(delay, 3),
+        )
+        if (kind, place) not in self._told and len(self._told) < MAX_TOLD:
+            self._told.add((kind, place))
+            _log.debug("reconcile_traceback", controller=self.controller.name, exc_info=error)
+
+
+def _place(error: BaseException) -> str:
+    """`file.py:12 in function`: where an error was raised."""
+    frames = traceback.extract_tb(error.__traceback__, limit=-1)
+    return f"{Path(frames[0].filename).name}:{frames[0].lineno} in {frames[0].name}" if frames else ""
 
 
 class Manager:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from lineloop import Operator, Result, Turn
 from lineloop.kit.faults import Faults
@@ -91,6 +92,43 @@ async def test_a_failing_turn_comes_again_and_its_cause_is_published_nowhere(tmp
         assert turns[:3] == [1, 1, 1]
         page = await world.person.conversation(world.conversation_id).read(purpose="all")
         assert "hunter2" not in "".join(str(message.content) for message in page.items)
+
+
+async def test_a_turn_that_always_fails_is_one_line_per_retry_ever_later_and_holds_up_nobody(
+    tmp_path: Path,
+) -> None:
+    operator = Operator("shaky", display_name="Shaky")
+    healed: list[bool] = []
+
+    @operator.reconcile
+    async def reconcile(turn: Turn) -> None:
+        inbox = await turn.poll()
+        for message in inbox:
+            if message.text == "poison" and not healed:
+                raise RuntimeError("the password is hunter2")
+            await turn.speak(f"done: {message.text}", key=f"{message.id}/answer", reply_to=message.id)
+        await turn.commit(inbox.position)
+
+    async with operator_world(tmp_path, operator) as world:
+        elsewhere = await world.server.conversation("elsewhere")
+        with capture_logs() as logged:
+            await world.say("poison")
+            await world.clock.advance(30)
+            await world.say("hello", conversation_id=elsewhere)
+            assert texts(await world.answers(1, conversation_id=elsewhere)) == ["done: hello"]
+        failed = [entry for entry in logged if entry["event"] == "reconcile_failed"]
+        assert [entry["failures"] for entry in failed] == list(range(1, len(failed) + 1))
+        assert failed[-1]["retry_seconds"] > 5 > failed[0]["retry_seconds"]
+        assert {entry["error"] for entry in failed} == {"RuntimeError"}
+        assert "test_worker.py" in failed[0]["at"]
+        assert all("hunter2" not in str(entry) and "exc_info" not in entry for entry in failed)
+        traced = [entry for entry in logged if "exc_info" in entry]
+        assert [(entry["event"], entry["log_level"]) for entry in traced] == [
+            ("reconcile_traceback", "debug")
+        ]
+        healed.append(True)
+        await world.clock.advance(120)
+        assert texts(await world.answers(1)) == ["done: poison"]
 
 
 async def test_conversations_run_side_by_side_and_one_conversation_never_twice_at_once(
