@@ -1,7 +1,20 @@
 // The chat, docked beside an app or filling the window.
 
-import type { ChatCore } from "../runtime/chat-core.ts";
+import { ChevronLeft, PanelRight } from "lucide-react";
+import { LoopError } from "@lineloop/ui-model";
+import { useCallback, useEffect, useRef, useState } from "react";
+import type { ChatCore, ChatState } from "../runtime/chat-core.ts";
+import { useText } from "../i18n/index.ts";
 import { useStore } from "../runtime/store.ts";
+import { FRESH, Memory, type Recipient } from "./model/memory.ts";
+import { Beginning } from "./view/beginning.tsx";
+import { Composer, type ComposerHandle } from "./view/composer.tsx";
+import { ConnectionNote } from "./view/connection-note.tsx";
+import { ConversationList, titleOf } from "./view/conversation-list.tsx";
+import { OpenChat } from "./view/open-chat.tsx";
+import { Search } from "./view/search.tsx";
+import "./chat.css";
+import "./blocks.css";
 
 export interface ChatProps {
   /** The chat's session with the Runtime; the same object for the life of the page. */
@@ -19,18 +32,161 @@ export interface ChatProps {
 }
 
 export function Chat({ core, docked, conversationId, onConversation }: ChatProps) {
+  const t = useText();
   const state = useStore(core.state);
+  const [memory] = useState(() => new Memory(pageStorage()));
+  const [beginning, setBeginning] = useState(false);
+  const [listShown, setListShown] = useState(false);
+  const [workOpen, setWorkOpen] = useState(false);
+  const [searching, setSearching] = useState(false);
+  const fresh = beginning || conversationId === null;
+  useSearchKey(!docked, setSearching);
+
+  // The frame opened another conversation: that is what the person sees now.
+  const [lastId, setLastId] = useState(conversationId);
+  if (lastId !== conversationId) {
+    setLastId(conversationId);
+    setBeginning(false);
+  }
+  const open = useCallback(
+    (id: string) => {
+      setBeginning(false);
+      setListShown(false);
+      if (id !== conversationId) onConversation(id);
+    },
+    [conversationId, onConversation],
+  );
+  const begin = () => {
+    setBeginning(true);
+    setListShown(false);
+  };
+  const title = fresh ? t("chat.new") : titleOf(rowOf(state, conversationId)?.title ?? "", t("chat.untitled"));
+
   return (
-    <section className="chat" data-docked={docked} aria-label="Chat">
-      <ul>
-        {(state?.conversations ?? []).map((row) => (
-          <li key={row.id}>
-            <button type="button" aria-current={row.id === conversationId} onClick={() => onConversation(row.id)}>
-              {row.title}
+    <section className="chat" data-docked={docked} data-list={listShown} aria-label={t("chat.title")}>
+      {docked ? null : (
+        <ConversationList
+          state={state}
+          openId={fresh ? null : conversationId}
+          onOpen={open}
+          onNew={begin}
+          onSearch={() => setSearching(true)}
+        />
+      )}
+      <div className="conversation">
+        {docked ? null : (
+          <header className="conversation-head">
+            <button type="button" className="quiet-button to-list" onClick={() => setListShown(true)} aria-label={t("chat.conversations")}>
+              <ChevronLeft size={20} aria-hidden />
             </button>
-          </li>
-        ))}
-      </ul>
+            <h1>{title}</h1>
+            <button
+              type="button"
+              className="quiet-button to-work"
+              aria-label={t("chat.work")}
+              title={t("chat.work")}
+              aria-pressed={workOpen}
+              onClick={() => setWorkOpen((before) => !before)}
+            >
+              <PanelRight size={17} aria-hidden />
+            </button>
+          </header>
+        )}
+        <div className="conversation-body">
+          {fresh ? (
+            <FreshChat core={core} state={state} memory={memory} onBegun={open} />
+          ) : (
+            <OpenChat
+              key={conversationId}
+              core={core}
+              conversationId={conversationId}
+              memory={memory}
+              withWork={!docked}
+              workOpen={workOpen}
+              onWork={setWorkOpen}
+            />
+          )}
+        </div>
+      </div>
+      {searching ? <Search state={state} onOpen={open} onClose={() => setSearching(false)} /> : null}
     </section>
   );
+}
+
+interface FreshChatProps {
+  readonly core: ChatCore;
+  readonly state: ChatState | null;
+  readonly memory: Memory;
+  readonly onBegun: (conversationId: string) => void;
+}
+
+/** Makes the conversation with its first words. Whoever looks elsewhere by then stays there. */
+function FreshChat({ core, state, memory, onBegun }: FreshChatProps) {
+  const composer = useRef<ComposerHandle>(null);
+  const here = useRef(true);
+  const [making, setMaking] = useState<{ busy: boolean; failed: string | null }>({ busy: false, failed: null });
+  useEffect(() => {
+    here.current = true;
+    composer.current?.focus();
+    return () => {
+      here.current = false;
+    };
+  }, []);
+
+  const send = async (text: string, recipient: Recipient | null) => {
+    setMaking({ busy: true, failed: null });
+    try {
+      const made = await core.dispatch("create_conversation", {});
+      const id = made["id"] as string;
+      const target = recipient === null || recipient === "everyone" ? {} : { target: recipient };
+      core.say({ conversation_id: id, text, ...target });
+      if (recipient !== null) memory.keepRecipient(id, recipient);
+      if (here.current) onBegun(id);
+    } catch (error) {
+      if (!(error instanceof LoopError)) throw error;
+      memory.keepDraft(FRESH, text);
+      composer.current?.edit(text);
+      setMaking({ busy: false, failed: error.code });
+    }
+  };
+
+  return (
+    <div className="centre">
+      <Beginning state={state} failed={making.failed} onPick={(text) => composer.current?.edit(text)} />
+      <ConnectionNote core={core} />
+      <Composer
+        ref={composer}
+        conversationId={FRESH}
+        memory={memory}
+        state={state}
+        busy={making.busy}
+        running={null}
+        lastSaid={() => null}
+        onSend={(text, recipient) => void send(text, recipient)}
+      />
+    </div>
+  );
+}
+
+const rowOf = (state: ChatState | null, id: string | null) => state?.conversations.find((row) => row.id === id);
+
+function pageStorage(): Storage | null {
+  try {
+    return globalThis.localStorage ?? null;
+  } catch {
+    return null;
+  }
+}
+
+function useSearchKey(active: boolean, show: (open: boolean) => void): void {
+  useEffect(() => {
+    if (!active) return;
+    const onKeyDown = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
+      event.preventDefault();
+      show(true);
+    };
+    document.addEventListener("keydown", onKeyDown);
+    return () => document.removeEventListener("keydown", onKeyDown);
+  }, [active, show]);
 }

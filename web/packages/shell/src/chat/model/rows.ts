@@ -1,12 +1,18 @@
 // Which rows a transcript has, in which order. Pure: from what is known to what stands there.
 
-import { at, inputOf, isShown, isStreaming, type Call, type Message } from "./wire.ts";
+import { at, inputOf, isShown, isStreaming, operatorOf, speakerOf, type Call, type Message } from "./wire.ts";
 
-export type Row =
-  | { readonly kind: "message"; readonly key: string; readonly id: string; readonly at: number }
-  /** The work of a Run while its answer is not stored yet; `id` is the Run's message. */
-  | { readonly kind: "draft"; readonly key: string; readonly id: string; readonly at: number }
-  | { readonly kind: "saying"; readonly key: string; readonly id: string; readonly at: number };
+export interface Row {
+  /** `draft`: the work of a Run while its answer is not stored yet. `saying`: what the person said, not stored yet. */
+  readonly kind: "message" | "draft" | "saying";
+  /** Stays the same from the first sight of a thing to its stored message. */
+  readonly key: string;
+  /** The message, the Run's message, or the saying's key. */
+  readonly id: string;
+  readonly at: number;
+  /** Who speaks, as `kind/key`; the person is `user`. */
+  readonly speaker: string;
+}
 
 /** Rows that are laid out together: those of one stretch of ordinals, so that older ones never move newer ones. */
 export interface Page {
@@ -16,6 +22,7 @@ export interface Page {
 
 export const PAGE_ORDINALS = 50;
 const LIVE_PAGE = "live";
+const PERSON = "user";
 
 export interface Known {
   readonly rootId: string;
@@ -31,20 +38,27 @@ export function pagesOf(known: Known): readonly Page[] {
   const answered = new Set<string>();
   for (const message of known.root) {
     if (!isShown(message)) continue;
-    const row: Row = { kind: "message", key: rowKey(message, answered), id: message.id, at: at(message.created_at) };
+    const row = rowOf("message", rowKey(message, answered), message, message.created_at);
     rows.push({ row, page: String(Math.floor(message.ordinal / PAGE_ORDINALS)) });
   }
   for (const run of known.runs) place(rows, run, answered);
   const stored = new Set(known.root.filter(isPersons).map((message) => message.key));
   for (const saying of known.sayings) {
     if (stored.has(saying.key)) continue;
-    const row: Row = { kind: "saying", key: `said:${saying.key}`, id: saying.key, at: at(saying.created_at) };
-    rows.push({ row, page: LIVE_PAGE });
+    const said = { key: `said:${saying.key}`, id: saying.key, at: at(saying.created_at) };
+    rows.push({ row: { kind: "saying", ...said, speaker: PERSON }, page: LIVE_PAGE });
   }
   return grouped(rows);
 }
 
-const isPersons = (message: Message): boolean => message.actor.kind === "user";
+function rowOf(kind: Row["kind"], key: string, message: Message, time: string): Row {
+  const { kind: speaks, key: name } = speakerOf(message);
+  const operator = operatorOf(speakerOf(message));
+  const speaker = speaks === PERSON ? PERSON : operator === null ? `${speaks}/${name}` : `operator/${operator}`;
+  return { kind, key, id: message.id, at: at(time), speaker };
+}
+
+const isPersons = (message: Message): boolean => message.actor.kind === PERSON;
 
 /** A row keeps its key from the first sight to the stored message, so it is never drawn anew. */
 function rowKey(message: Message, answered: Set<string>): string {
@@ -64,7 +78,7 @@ function place(rows: { row: Row; page: string }[], run: Message, answered: Reado
   const isAnswered = input !== null && answered.has(input);
   const key = input === null || isAnswered ? run.id : `answer:${input}`;
   if (isStreaming(run)) {
-    rows.push({ row: { kind: "draft", key, id: run.id, at: at(run.created_at) }, page: LIVE_PAGE });
+    rows.push({ row: rowOf("draft", key, run, run.created_at), page: LIVE_PAGE });
     return;
   }
   const said = run.content.blocks.length > 0;
@@ -73,7 +87,7 @@ function place(rows: { row: Row; page: string }[], run: Message, answered: Reado
   let place = rows.length;
   while (place > 0 && (rows[place - 1]?.row.at ?? 0) > ended) place -= 1;
   const page = rows[place]?.page ?? LIVE_PAGE;
-  rows.splice(place, 0, { row: { kind: "draft", key: run.id, id: run.id, at: ended }, page });
+  rows.splice(place, 0, { row: rowOf("draft", isAnswered ? run.id : key, run, run.updated_at), page });
 }
 
 function grouped(rows: readonly { row: Row; page: string }[]): readonly Page[] {

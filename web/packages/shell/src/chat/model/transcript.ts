@@ -41,6 +41,9 @@ export interface TranscriptView {
   readonly lastInput: string | null;
 }
 
+/** `asked`: the Runtime knows; the Run is stopped only when its message says so. */
+export type StopWish = { readonly state: "asked" } | { readonly state: "failed"; readonly code: string };
+
 /** What the one status region says. */
 export interface Announcement {
   readonly kind: "started" | "finished" | "failed" | "stopped";
@@ -64,6 +67,8 @@ export class Transcript {
   readonly calls = new Keyed<Call>();
   /** Message id → ids of the calls it caused. */
   readonly causes = new Keyed<readonly string[]>();
+  /** Run message → how the person's wish to stop it fares; undefined when there is none. */
+  readonly stops = new Keyed<StopWish>();
   /** Message id → when something of it last came, by performance.now(). */
   readonly lastHeard = new Map<string, number>();
   /** Grows with every message of a process conversation; the process pane reads `processMessages` then. */
@@ -77,6 +82,7 @@ export class Transcript {
   #root: Message[] = [];
   #calls = new Map<string, Call>();
   #held = new Map<string, HeldSaying>();
+  readonly #paged = new Map<string, SayingView>();
   #processes = new Map<string, ProcessRow>();
   readonly #live = new Set<string>();
   readonly #asked = new Set<string>();
@@ -170,6 +176,18 @@ export class Transcript {
     this.#change();
   }
 
+  /** Asks to stop a Run. Whether it stopped is told by its message alone. */
+  async stop(messageId: string): Promise<void> {
+    if (this.stops.get(messageId)?.state === "asked") return;
+    this.stops.set(messageId, { state: "asked" });
+    try {
+      await this.#core.dispatch("stop_run", { message_id: messageId });
+    } catch (error) {
+      const code = error instanceof LoopError ? error.code : "internal";
+      if (this.stops.get(messageId) !== undefined) this.stops.set(messageId, { state: "failed", code });
+    }
+  }
+
   async #list(conversationId: string, before: number | undefined): Promise<{ messages: Message[]; more: boolean }> {
     const range = before === undefined ? {} : { before };
     const payload = { conversation_id: conversationId, limit: PAGE_SIZE, ...range };
@@ -210,6 +228,7 @@ export class Transcript {
     for (const message of snapshot.messages) this.#takeMessage(message);
     for (const call of snapshot.calls) this.#takeCall(call);
     this.#held = new Map(snapshot.sayings.map((saying) => [saying.key, saying]));
+    for (const saying of this.#paged.values()) if (saying.by === "runtime") this.#paged.delete(saying.key);
     this.#asked.clear();
     for (const message of lost) this.#askFor(message.id);
     this.#ready = true;
@@ -265,6 +284,7 @@ export class Transcript {
       if (known === undefined && this.#ready && message.actor.kind !== "user") this.#announce("started", message);
       return;
     }
+    this.stops.set(message.id, undefined);
     if (known === undefined || !isStreaming(known)) return;
     const kind = message.status === "completed" ? "finished" : message.status === "failed" ? "failed" : "stopped";
     this.#announce(kind, message);
@@ -326,6 +346,7 @@ export class Transcript {
   /** The person takes a refused saying away. */
   forget(key: string): void {
     this.#held.delete(key);
+    this.#paged.delete(key);
     this.#change();
   }
 
@@ -373,19 +394,34 @@ export class Transcript {
     }
   }
 
-  /** What the person said and is no message yet: kept by the page, or by the Runtime. */
+  /** What the person said and is no message yet: kept by the page, on its way into the Runtime, or kept by it. */
   #sayings(): Map<string, SayingView> {
+    this.#watchOutbox();
     const sayings = new Map<string, SayingView>();
-    for (const { key, text, target, reply_to_id, created_at, state, code } of this.#held.values()) {
-      sayings.set(key, { key, text, target, reply_to_id, created_at, state, by: "runtime", code: code ?? null });
+    for (const { conversation_id: _, ...saying } of this.#held.values()) {
+      sayings.set(saying.key, { ...saying, by: "runtime", code: saying.code ?? null });
     }
-    for (const { conversation_id, ...saying } of this.#core.outbox.get()) {
-      if (conversation_id === this.conversationId && !sayings.has(saying.key)) {
-        sayings.set(saying.key, { ...saying, by: "page" });
-      }
+    for (const saying of this.#paged.values()) if (!sayings.has(saying.key)) sayings.set(saying.key, saying);
+    for (const message of this.#root) {
+      if (message.actor.kind !== "user" || !sayings.delete(message.key)) continue;
+      this.#held.delete(message.key);
+      this.#paged.delete(message.key);
     }
-    const stored = new Set(this.#root.filter((one) => one.actor.kind === "user").map((one) => one.key));
-    for (const key of stored) sayings.delete(key);
     return sayings;
+  }
+
+  /** What has left the page's outbox was taken by the Runtime, which is about to say so. */
+  #watchOutbox(): void {
+    const kept = new Set<string>();
+    for (const { conversation_id, ...saying } of this.#core.outbox.get()) {
+      if (conversation_id !== this.conversationId) continue;
+      kept.add(saying.key);
+      this.#paged.set(saying.key, { ...saying, by: "page" });
+    }
+    for (const saying of this.#paged.values()) {
+      if (kept.has(saying.key)) continue;
+      if (this.#held.has(saying.key)) this.#paged.delete(saying.key);
+      else if (saying.state !== "pending") this.#paged.set(saying.key, { ...saying, state: "pending", by: "runtime" });
+    }
   }
 }

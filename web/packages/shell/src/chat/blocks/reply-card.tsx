@@ -1,0 +1,31 @@
+// What the person answered: a snapshot that needs nothing else to be shown, least of all its question.
+
+import type { Block } from "@lineloop/ui-model";
+import { useText } from "../../i18n/index.ts";
+import { readReply } from "../model/question.ts";
+
+export function ReplyCard({ block }: { readonly block: Block }) {
+  const t = useText();
+  const reply = readReply(block);
+  if (reply === null) return <p className="block block-unknown">{t("chat.card.unreadable")}</p>;
+  return (
+    <div className="block reply-card">
+      <a className="reply-question" href={`#${rowIdOf(reply.questionId)}`} title={t("chat.card.show_question")}>
+        {reply.question}
+      </a>
+      {reply.dismissed ? (
+        <p className="reply-value" data-dismissed>
+          {t("chat.card.dismissed")}
+        </p>
+      ) : (
+        <p className="reply-value">
+          <input type="radio" checked readOnly disabled aria-label={reply.label ?? ""} />
+          <span>{reply.label}</span>
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** Where a message stands in the page. */
+export const rowIdOf = (messageId: string): string => `message-${messageId}`;

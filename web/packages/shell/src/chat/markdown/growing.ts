@@ -1,0 +1,74 @@
+// Markdown that grows: top-level blocks that are finished stay as they are, only the open one at the end is parsed
+// again. The same text read at once gives the same parts.
+
+import { Lexer, type Token, type Tokens } from "marked";
+import { htmlOf } from "./render.ts";
+import type { SafeHtml } from "./policy.ts";
+
+export type Part =
+  | { readonly kind: "html"; readonly key: number; readonly html: SafeHtml }
+  | { readonly kind: "code"; readonly key: number; readonly language: string; readonly text: string; readonly closed: boolean };
+
+interface Stretch {
+  readonly raw: string;
+  readonly part: Part | null;
+}
+
+const DEFINITION = /^ {0,3}\[[^\]]+\]:/m;
+const LEXER = { gfm: true, breaks: true } as const;
+
+export class GrowingMarkdown {
+  #text = "";
+  #whole = false;
+  /** Blocks that no further text can change, and the text they came from. */
+  #finished: Part[] = [];
+  #finishedText = "";
+  #parts: readonly Part[] = [];
+
+  /** The parts of `text`. `open`: more may follow. */
+  read(text: string, open: boolean): readonly Part[] {
+    // A link's address may stand below it: only the whole text, read at once, has all of them.
+    const whole = !open && DEFINITION.test(text);
+    if (text === this.#text && whole === this.#whole) return this.#parts;
+    this.#text = text;
+    const source = text.includes("\r") ? text.replace(/\r\n?/g, "\n") : text;
+    if (whole || this.#whole || !source.startsWith(this.#finishedText)) this.#restart();
+    this.#whole = whole;
+    const stretches = this.#stretches(source.slice(this.#finishedText.length));
+    const last = whole ? 0 : Math.max(stretches.findLastIndex((one) => one.part !== null), 0);
+    for (const { raw, part } of stretches.slice(0, last)) {
+      this.#finishedText += raw;
+      if (part !== null) this.#finished.push(part);
+    }
+    this.#parts = [...this.#finished, ...stretches.slice(last).flatMap((one) => one.part ?? [])];
+    return this.#parts;
+  }
+
+  #restart(): void {
+    this.#finished = [];
+    this.#finishedText = "";
+  }
+
+  #stretches(tail: string): Stretch[] {
+    let key = this.#finished.length;
+    return new Lexer(LEXER).lex(tail).map((token) => {
+      const part = partOf(token, key, this.#parts[key]);
+      if (part !== null) key += 1;
+      return { raw: token.raw, part };
+    });
+  }
+}
+
+function partOf(token: Token, key: number, before: Part | undefined): Part | null {
+  if (token.type === "space" || token.type === "def") return null;
+  if (token.type === "code") {
+    const code = token as Tokens.Code;
+    const fenced = code.codeBlockStyle !== "indented";
+    const closed = !fenced || /\n {0,3}(`{3,}|~{3,})[ \t]*\n*$/.test(code.raw);
+    const language = (code.lang ?? "").split(/\s/, 1)[0] ?? "";
+    return { kind: "code", key, language, text: code.text, closed };
+  }
+  const html = htmlOf([token]);
+  const same = before?.kind === "html" && String(before.html) === String(html);
+  return same ? before : { kind: "html", key, html };
+}

@@ -1,0 +1,43 @@
+// Where a conversation begins: what one may say first, and which model listens.
+
+import type { ChatState } from "../../runtime/chat-core.ts";
+import { useText } from "../../i18n/index.ts";
+
+export interface BeginningProps {
+  readonly state: ChatState | null;
+  /** Why the last attempt failed; null when there was none. */
+  readonly failed: string | null;
+  readonly onPick: (text: string) => void;
+}
+
+const EXAMPLES = ["chat.begin.example_1", "chat.begin.example_2", "chat.begin.example_3"] as const;
+
+export function Beginning({ state, failed, onPick }: BeginningProps) {
+  const t = useText();
+  const demo = state !== null && (state.model.target === "demo" || state.model.target === "");
+  return (
+    <div className="beginning">
+      <h2>{t("chat.begin.title")}</h2>
+      <p>{t("chat.begin.how")}</p>
+      <ul>
+        {EXAMPLES.map((key) => (
+          <li key={key}>
+            <button type="button" onClick={() => onPick(t(key))}>
+              {t(key)}
+            </button>
+          </li>
+        ))}
+      </ul>
+      {state === null ? null : (
+        <p className="beginning-model">
+          {demo ? t("chat.begin.demo") : t("chat.begin.model", { model: state.model.label })}
+        </p>
+      )}
+      {failed === null ? null : (
+        <p className="beginning-failed" role="alert">
+          {t("chat.begin.failed")} <code>{failed}</code>
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,255 @@
+// One row of the transcript: who, when, what, how it stands; and what one can do with it.
+
+import { PanelRight, RotateCcw, Square, X } from "lucide-react";
+import { memo, type ReactNode } from "react";
+import { useForms, useText } from "../../i18n/index.ts";
+import { Blocks, ErrorBlock } from "../blocks/blocks.tsx";
+import { rowIdOf } from "../blocks/reply-card.tsx";
+import { useKeyed } from "../model/keyed.ts";
+import type { Row } from "../model/rows.ts";
+import type { SayingView } from "../model/transcript.ts";
+import { detailTarget, errorOf, isStreaming, readable, speakerOf, type Message } from "../model/wire.ts";
+import { CallLines } from "./call-line.tsx";
+import { useConversation } from "./context.ts";
+import { CopyButton } from "./copy-button.tsx";
+import { clockText, useNameOf } from "./names.ts";
+import { useNow } from "./ticking.ts";
+
+export interface RowProps {
+  readonly row: Row;
+  /** Follows closely on the same speaker: name and time are not said again. */
+  readonly joined: boolean;
+  readonly selected: boolean;
+}
+
+export const RowView = memo(function RowView({ row, joined, selected }: RowProps) {
+  return row.kind === "saying" ? (
+    <SayingRow id={row.id} joined={joined} />
+  ) : (
+    <MessageRow id={row.id} draft={row.kind === "draft"} joined={joined} selected={selected} />
+  );
+});
+
+interface MessageRowProps {
+  readonly id: string;
+  readonly draft: boolean;
+  readonly joined: boolean;
+  readonly selected: boolean;
+}
+
+function MessageRow({ id, draft, joined, selected }: MessageRowProps) {
+  const { transcript, select } = useConversation();
+  const message = useKeyed(transcript.messages, id);
+  const t = useText();
+  if (message === undefined) return null;
+  const person = message.actor.kind === "user";
+  const streaming = isStreaming(message);
+  return (
+    <article
+      id={rowIdOf(id)}
+      className={person ? "row row-person" : "row"}
+      data-streaming={streaming}
+      data-draft={draft}
+      data-selected={selected}
+      data-purpose={message.purpose}
+    >
+      {joined ? null : <RowHead message={message} />}
+      <div className="row-body">
+        <Blocks message={message} />
+        {streaming && message.content.blocks.length === 0 ? <Thinking /> : null}
+        <Failure message={message} />
+      </div>
+      <RowFoot message={message} draft={draft}>
+        <CopyButton text={readable(message.content)} />
+        {detailTarget(message) === null ? null : (
+          <button
+            type="button"
+            className="quiet-button"
+            aria-label={t("chat.show_work")}
+            title={t("chat.show_work")}
+            aria-pressed={selected}
+            onClick={() => select(id)}
+          >
+            <PanelRight size={15} aria-hidden />
+          </button>
+        )}
+      </RowFoot>
+      <CallLines messageId={id} />
+    </article>
+  );
+}
+
+function RowHead({ message }: { readonly message: Message }) {
+  const nameOf = useNameOf();
+  const forms = useForms();
+  const created = Date.parse(message.created_at);
+  return (
+    <header className="row-head">
+      <span className="row-name">{nameOf(speakerOf(message))}</span>
+      <time dateTime={message.created_at}>{forms.time(created)}</time>
+    </header>
+  );
+}
+
+function Failure({ message }: { readonly message: Message }) {
+  const t = useText();
+  const error = errorOf(message);
+  if (message.status === "cancelled") return <p className="row-badge">{t("chat.stopped")}</p>;
+  if (message.status !== "failed" && error === null) return null;
+  const repeated = error !== null && error.message !== "" && readable(message.content).includes(error.message);
+  if (repeated) return <p className="row-badge row-badge-bad">{t("chat.failed")}</p>;
+  return <ErrorBlock code={error?.code ?? null} said={error?.message ?? ""} />;
+}
+
+function Thinking() {
+  const t = useText();
+  return (
+    <p className="thinking">
+      <span aria-hidden />
+      {t("chat.thinking")}
+    </p>
+  );
+}
+
+interface RowFootProps {
+  readonly message: Message;
+  readonly draft: boolean;
+  readonly children: ReactNode;
+}
+
+function RowFoot({ message, draft, children }: RowFootProps) {
+  if (isStreaming(message)) {
+    return (
+      <div className="row-live">
+        <Quiet messageId={message.id} />
+        {message.purpose === "run" ? <StopButton messageId={message.id} /> : null}
+      </div>
+    );
+  }
+  return draft ? null : <div className="row-actions">{children}</div>;
+}
+
+const QUIET_AFTER_MS = 10_000;
+
+/** Says how long nothing has come, once it is long. */
+function Quiet({ messageId }: { readonly messageId: string }) {
+  const t = useText();
+  const { transcript } = useConversation();
+  useNow(true);
+  const heard = transcript.lastHeard.get(messageId) ?? performance.now();
+  const quiet = performance.now() - heard;
+  return quiet < QUIET_AFTER_MS ? null : <span className="quiet-for">{t("chat.quiet", { time: clockText(quiet) })}</span>;
+}
+
+function StopButton({ messageId }: { readonly messageId: string }) {
+  const t = useText();
+  const { transcript } = useConversation();
+  const wish = useKeyed(transcript.stops, messageId);
+  return (
+    <>
+      <button
+        type="button"
+        className="stop-button"
+        disabled={wish?.state === "asked"}
+        onClick={() => void transcript.stop(messageId)}
+      >
+        <Square size={11} fill="currentColor" aria-hidden />
+        {wish?.state === "asked" ? t("chat.stopping") : t("chat.stop")}
+      </button>
+      {wish?.state === "failed" ? (
+        <span className="stop-failed" role="alert">
+          {t("chat.stop_failed")} <code>{wish.code}</code>
+        </span>
+      ) : null}
+    </>
+  );
+}
+
+/** Stop where Send stands while nothing is written. */
+export function StopInstead({ messageId }: { readonly messageId: string }) {
+  const t = useText();
+  const { transcript } = useConversation();
+  const asked = useKeyed(transcript.stops, messageId)?.state === "asked";
+  const label = asked ? t("chat.stopping") : t("chat.stop");
+  return (
+    <button
+      type="button"
+      className="send-button"
+      data-stop="true"
+      disabled={asked}
+      aria-label={label}
+      title={label}
+      onClick={() => void transcript.stop(messageId)}
+    >
+      <Square size={13} fill="currentColor" aria-hidden />
+    </button>
+  );
+}
+
+function SayingRow({ id, joined }: { readonly id: string; readonly joined: boolean }) {
+  const t = useText();
+  const forms = useForms();
+  const { transcript } = useConversation();
+  const saying = useKeyed(transcript.sayings, id);
+  if (saying === undefined) return null;
+  return (
+    <article className="row row-person" data-saying={saying.state}>
+      {joined ? null : (
+        <header className="row-head">
+          <span className="row-name">{t("chat.you")}</span>
+          <time dateTime={saying.created_at}>{forms.time(Date.parse(saying.created_at))}</time>
+        </header>
+      )}
+      <div className="row-body">
+        <p className="block block-text">{saying.text}</p>
+      </div>
+      {saying.state === "refused" ? (
+        <Refused saying={saying} />
+      ) : (
+        <p className="saying-state">{t(`chat.saying.${saying.state}`)}</p>
+      )}
+    </article>
+  );
+}
+
+/** Not taken: the same words again under the same key, back into the composer, or away. */
+function Refused({ saying }: { readonly saying: SayingView }) {
+  const t = useText();
+  const { core, transcript, edit } = useConversation();
+  const drop = () => {
+    if (saying.by === "page") {
+      core.discard(saying.key);
+      transcript.forget(saying.key);
+    } else core.dispatch("forget_saying", { key: saying.key }).then(() => transcript.forget(saying.key), () => undefined);
+  };
+  const again = () => {
+    if (saying.by === "page") return core.again(saying.key);
+    const { key, text, target, reply_to_id } = saying;
+    const words = { conversation_id: transcript.conversationId, key, text };
+    const more = { ...(target === null ? {} : { target: { ...target } }), ...(reply_to_id === null ? {} : { reply_to_id }) };
+    core.dispatch("say", { ...words, ...more }).catch(() => undefined);
+  };
+  return (
+    <div className="saying-refused" role="alert">
+      <span>
+        {t("chat.saying.refused")} {saying.code === null ? null : <code>{saying.code}</code>}
+      </span>
+      <button type="button" className="button button-quiet" onClick={again}>
+        <RotateCcw size={13} aria-hidden /> {t("chat.saying.again")}
+      </button>
+      <button
+        type="button"
+        className="button button-quiet"
+        onClick={() => {
+          edit(saying.text);
+          drop();
+        }}
+      >
+        {t("chat.saying.edit")}
+      </button>
+      <button type="button" className="quiet-button" onClick={drop} aria-label={t("chat.saying.discard")}>
+        <X size={14} aria-hidden />
+      </button>
+    </div>
+  );
+}

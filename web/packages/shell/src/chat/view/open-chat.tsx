@@ -1,0 +1,122 @@
+// One open conversation: its transcript, where one writes, and the work behind a message. Another conversation is
+// another one of these; nothing is carried over.
+
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import type { ChatCore } from "../../runtime/chat-core.ts";
+import { useText } from "../../i18n/index.ts";
+import { useStore } from "../../runtime/store.ts";
+import { animationFrame } from "../model/frames.ts";
+import type { Memory, Recipient } from "../model/memory.ts";
+import { Transcript, type Announcement } from "../model/transcript.ts";
+import { readable } from "../model/wire.ts";
+import { Composer, type ComposerHandle } from "./composer.tsx";
+import { ConnectionNote } from "./connection-note.tsx";
+import { OpenConversationContext, type OpenConversation } from "./context.ts";
+import { nameIn } from "./names.ts";
+import { ProcessPane } from "./process-pane.tsx";
+import { TranscriptView } from "./transcript-view.tsx";
+
+export interface OpenChatProps {
+  readonly core: ChatCore;
+  readonly conversationId: string;
+  readonly memory: Memory;
+  /** Whether the pane with the work may be shown at all. */
+  readonly withWork: boolean;
+  readonly workOpen: boolean;
+  readonly onWork: (open: boolean) => void;
+}
+
+export function OpenChat({ core, conversationId, memory, withWork, workOpen, onWork }: OpenChatProps) {
+  const transcript = useMemo(() => new Transcript(core, conversationId, animationFrame), [core, conversationId]);
+  useEffect(transcript.open, [transcript]);
+  const view = useStore(transcript.view);
+  const state = useStore(core.state);
+  const composer = useRef<ComposerHandle>(null);
+  const [selected, setSelected] = useState<string | null>(null);
+  const [said, setSaid] = useState(0);
+  const [atEnd, setAtEnd] = useState(true);
+  useMarkRead(core, conversationId, view.phase === "ready" && atEnd ? view.lastOrdinal : 0);
+
+  const open = useMemo<OpenConversation>(
+    () => ({
+      core,
+      transcript,
+      select(messageId) {
+        setSelected(messageId);
+        onWork(true);
+      },
+      edit: (text) => composer.current?.edit(text),
+    }),
+    [core, transcript, onWork],
+  );
+  const send = (text: string, recipient: Recipient | null) => {
+    const target = recipient === null || recipient === "everyone" ? {} : { target: recipient };
+    core.say({ conversation_id: conversationId, text, ...target });
+    if (recipient !== null) memory.keepRecipient(conversationId, recipient);
+    setSelected(null);
+    setSaid((count) => count + 1);
+  };
+  const lastSaid = useCallback(() => {
+    const id = transcript.view.get().lastInput;
+    const message = id === null ? undefined : transcript.messages.get(id);
+    return message === undefined ? null : readable(message.content);
+  }, [transcript]);
+
+  return (
+    <OpenConversationContext value={open}>
+      <div className="centre">
+        <TranscriptView transcript={transcript} selectedId={selected} said={said} onAtEnd={setAtEnd} />
+        <ConnectionNote core={core} />
+        <Composer
+          ref={composer}
+          conversationId={conversationId}
+          memory={memory}
+          state={state}
+          busy={false}
+          running={view.running.at(-1) ?? null}
+          lastSaid={lastSaid}
+          onSend={send}
+        />
+        <Announcer transcript={transcript} core={core} />
+      </div>
+      {withWork ? (
+        <div className="work-slot" data-open={workOpen}>
+          <ProcessPane messageId={selected ?? view.lastInput} onClose={() => onWork(false)} />
+        </div>
+      ) : null}
+    </OpenConversationContext>
+  );
+}
+
+/** Tells the Runtime what was seen: the end of the conversation, in a page that is looked at. */
+function useMarkRead(core: ChatCore, conversationId: string, ordinal: number): void {
+  const [visible, setVisible] = useState(() => document.visibilityState !== "hidden");
+  const marked = useRef(0);
+  useEffect(() => {
+    const look = () => setVisible(document.visibilityState !== "hidden");
+    document.addEventListener("visibilitychange", look);
+    return () => document.removeEventListener("visibilitychange", look);
+  }, []);
+  useEffect(() => {
+    if (!visible || ordinal <= marked.current) return;
+    const before = marked.current;
+    marked.current = ordinal;
+    core.dispatch("mark_read", { conversation_id: conversationId, ordinal }).catch(() => {
+      marked.current = before;
+    });
+  }, [core, conversationId, ordinal, visible]);
+}
+
+/** The one place that is read aloud: that an answer begins and how it ended, never its words. */
+function Announcer({ transcript, core }: { readonly transcript: Transcript; readonly core: ChatCore }) {
+  const t = useText();
+  const state = useStore(core.state);
+  const announcement = useStore<Announcement | null>(transcript.announcement);
+  const words =
+    announcement === null ? "" : t(`chat.announce.${announcement.kind}`, { name: nameIn(state, announcement.who) });
+  return (
+    <p className="chat-hidden" role="status">
+      {words}
+    </p>
+  );
+}
