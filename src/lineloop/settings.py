@@ -6,12 +6,14 @@ Decides names, defaults and the data directory. Leaves to the parts what they do
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from lineloop.kit.records import record
 
 DEMO_MODEL = "demo"
+_DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
 @record
@@ -30,6 +32,7 @@ class Settings:
     fault_plan: str = ""
     log_format: str | None = None
     log_level: str = "info"
+    has_display: bool = False
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -46,6 +49,7 @@ class Settings:
             fault_plan=values.get("LINELOOP_FAULT", "") if faults_allowed else "",
             log_format=values.get("LINELOOP_LOG"),
             log_level=values.get("LINELOOP_LOG_LEVEL", "info").lower(),
+            has_display=sys.platform != "linux" or any(source.get(name) for name in _DISPLAYS),
         )
 
 

@@ -45,6 +45,8 @@ ReadyFile = Annotated[
         parser=_path,
     ),
 ]
+Host = Annotated[str, typer.Option(help="Who shows app surfaces: web, or headless.")]
+NoOpen = Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")]
 Port = Annotated[int | None, typer.Option(help="0 takes any free port.", min=0, max=65535)]
 
 # Tracebacks and markup stay plain: people paste terminal output into reports.
@@ -135,10 +137,11 @@ def up(
     data_dir: DataDir = None,
     server_port: Port = None,
     shell_port: Port = None,
-    host: Annotated[str, typer.Option(help="Who shows app surfaces: headless, or web.")] = "headless",
-    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
+    host: Host = "headless",
+    no_open: NoOpen = False,
     ready_file: ReadyFile = None,
     chat: Annotated[bool, typer.Option("--chat", help="In a terminal, start and talk to it there.")] = False,
+    stand_in: Annotated[bool, typer.Option("--stand-in", hidden=True)] = False,
 ) -> None:
     """Everything in one process: server, assistant and device Runtime."""
     settings = settings_for(data_dir)
@@ -147,7 +150,9 @@ def up(
         quick_start.begin()
         from lineloop.cli.up import UpOptions, run_up, up_with_chat
 
-        options = UpOptions(settings.data_dir, server_port, shell_port, host, not no_open, ready_file)
+        options = UpOptions(
+            settings.data_dir, server_port, shell_port, host, not no_open, ready_file, stand_in
+        )
         if chat and sys.stdin.isatty() and sys.stdout.isatty():
             return up_with_chat(settings, options)
         return run_up(settings, options)
@@ -194,7 +199,9 @@ def device(
     server: Server = None,
     token: Token = None,
     data_dir: DataDir = None,
-    host: Annotated[str, typer.Option(help="Who shows app surfaces: headless, or web.")] = "headless",
+    host: Host = "headless",
+    shell_port: Port = None,
+    no_open: NoOpen = False,
     ready_file: ReadyFile = None,
 ) -> None:
     """The device Runtime alone, joined to a server."""
@@ -202,11 +209,24 @@ def device(
 
     def work() -> int:
         quick_start.begin()
-        from lineloop.cli.device import run_device
+        from lineloop.cli.device import DeviceOptions, run_device
 
-        return run_device(settings, host=host, ready_file=ready_file)
+        return run_device(settings, DeviceOptions(host, shell_port, not no_open, ready_file))
 
     finish(work)
+
+
+@app.command("open")
+def open_shell(data_dir: DataDir = None, no_open: NoOpen = False) -> None:
+    """A link that opens the running device's shell in a browser, once."""
+    settings = settings_for(data_dir)
+
+    async def work() -> int:
+        from lineloop.cli.web import open_shell as open_it
+
+        return await open_it(settings, open_browser=not no_open)
+
+    run_async(work)
 
 
 @app.command("run")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,6 +22,7 @@ from lineloop.cli.lifetime import Stop, live
 from lineloop.cli.logs import set_up_quiet_logs
 from lineloop.cli.running import Ready
 from lineloop.cli.surroundings import Surroundings
+from lineloop.cli.web import LINK_VERB, WEB, WebDisplay, announce, check_host
 from lineloop.client.transport import LinkConnection, Params, Response, ServerSentEvent, Transport
 from lineloop.device.apps import AppRegistry
 from lineloop.device.runtime import Runtime
@@ -30,7 +31,8 @@ from lineloop.kit.datadir import DataDir
 from lineloop.kit.records import record
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.actors import RUNTIME, Actor
-from lineloop.protocol.errors import ConnectionLost
+from lineloop.protocol.error_codes import ErrorCode
+from lineloop.protocol.errors import ConnectionLost, LoopError
 from lineloop.settings import Settings
 
 FOLDER = "device"
@@ -39,12 +41,15 @@ PERSON = Actor("user", "local")
 
 @record
 class DeviceParts:
-    """What a Runtime is made of here. `person` carries the person's credential, None when there is none."""
+    """What a Runtime is made of here. `person` carries the person's credential, None when there is none;
+    `display` is the browser's door, None for a device that shows nothing.
+    """
 
     around: Surroundings
     device: Actor
     transport: Transport
     person: Transport | None = None
+    display: WebDisplay | None = None
 
 
 @asynccontextmanager
@@ -57,11 +62,26 @@ async def running_device(parts: DeviceParts, stop: Stop) -> AsyncGenerator[Runti
         runtime.on_fatal = stop.because_of
         try:
             await runtime.start()
-            async with ControlDoor(folder.path, around.ids, partial(carry_out, runtime.registry)):
+            async with AsyncExitStack() as stack:
+                if parts.display is not None:
+                    await stack.enter_async_context(parts.display.serving())
+                door = ControlDoor(folder.path, around.ids, partial(_command, runtime, parts.display))
+                await stack.enter_async_context(door)
                 await _first(runtime.wait_ready(), stop.wait())
                 yield runtime
         finally:
             await runtime.close()
+
+
+async def _command(
+    runtime: Runtime, display: WebDisplay | None, verb: str, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    """What comes through the door for commands. Raises LoopError."""
+    if verb != LINK_VERB:
+        return await carry_out(runtime.registry, verb, arguments)
+    if display is None:
+        raise LoopError("this device runs without a shell (--host headless)", code=ErrorCode.UNSUPPORTED)
+    return {"link": display.host.link()}
 
 
 def _made(parts: DeviceParts, folder: Path) -> Runtime:
@@ -72,6 +92,7 @@ def _made(parts: DeviceParts, folder: Path) -> Runtime:
         clock=around.clock,
         ids=around.ids,
         faults=around.faults,
+        host=parts.display.host if parts.display is not None else None,
         person_transport=parts.person,
     )
 
@@ -85,12 +106,19 @@ async def _first(*waits: Coroutine[Any, Any, None]) -> None:
             task.result()
 
 
-def run_device(settings: Settings, *, host: str, ready_file: Path | None) -> int:
+@record
+class DeviceOptions:
+    host: str
+    shell_port: int | None
+    open_browser: bool
+    ready_file: Path | None
+
+
+def run_device(settings: Settings, options: DeviceOptions) -> int:
     """Until a signal. Raises CommandFailed when it cannot start."""
-    from lineloop.cli.up import check_host
     from lineloop.client.http import HttpTransport
 
-    check_host(host)
+    check_host(options.host)
     server, token = settings.server, settings.token
     if not server or not token:
         raise CommandFailed("a server and a token are needed: --server URL --token T", Exit.USAGE)
@@ -100,17 +128,20 @@ def run_device(settings: Settings, *, host: str, ready_file: Path | None) -> int
         around = Surroundings.of(settings)
         transport = HttpTransport(server, token)
         device = await _device_of(around, transport)
-        async with running_device(DeviceParts(around, device, transport), stop):
+        web = WebDisplay.bound(around, options.shell_port) if options.host == WEB else None
+        async with running_device(DeviceParts(around, device, transport, display=web), stop):
+            if web is not None:
+                announce(web, settings, open_browser=options.open_browser)
             yield Ready(
                 server_url=server,
-                shell_url=None,
-                shell_code=None,
+                shell_url=web.url if web is not None else None,
+                shell_code=web.host.new_code() if web is not None else None,
                 admin_token=None,
                 device_key=device.key,
                 pid=os.getpid(),
             )
 
-    return live(settings, part, announce_in=settings.data_dir / FOLDER, ready_file=ready_file)
+    return live(settings, part, announce_in=settings.data_dir / FOLDER, ready_file=options.ready_file)
 
 
 async def _device_of(around: Surroundings, transport: Transport) -> Actor:

@@ -1,7 +1,7 @@
 """Serving HTTP on loopback: a port, and uvicorn without its own signals and logs.
 
-Decides ports (asked for, remembered, any free one) and the order of a stop: the server is drained first, then
-connections end.
+Decides ports (asked for, remembered, any free one), how much a stranger on this machine may take up of a
+listener for pages, and the order of a stop: the server is drained first, then connections end.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from typing import Any
 import uvicorn
 
 from lineloop.cli.failures import CommandFailed, Exit
+from lineloop.cli.guarded import Caps, guarded
 from lineloop.cli.running import remember_port, remembered_port
 from lineloop.kit.tasks import Tasks
 
 LOOPBACK = "127.0.0.1"
 BACKLOG = 2048
 GRACE_SECONDS = 3
+LOCAL_PAGES = Caps(connections=256, head_bytes=32 * 1024, head_seconds=10.0, frame_bytes=3 * 1024 * 1024)
+"""For the listeners that browsers talk to."""
 
 
 def bind(asked: int | None, data_dir: Path, name: str) -> socket.socket:
@@ -74,13 +77,22 @@ class _Uvicorn(uvicorn.Server):
 
 
 @asynccontextmanager
-async def served(asgi: Any, listener: socket.socket) -> AsyncGenerator[None]:
-    """Answers HTTP on the socket inside the block."""
+async def served(asgi: Any, listener: socket.socket, caps: Caps | None = None) -> AsyncGenerator[None]:
+    """Answers HTTP on the socket inside the block, within `caps` if given."""
+    limits: dict[str, Any] = {"http": "auto"}
+    if caps is not None:
+        limits = {
+            "http": guarded(caps),
+            "ws_max_size": caps.frame_bytes,
+            "ws_per_message_deflate": False,
+            "ws_ping_interval": 20.0,
+            "ws_ping_timeout": 20.0,
+        }
     config = uvicorn.Config(
         asgi,
         loop="none",
-        http="auto",
         ws="auto",
+        **limits,
         lifespan="off",
         log_config=None,
         access_log=False,

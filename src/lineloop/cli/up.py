@@ -18,10 +18,11 @@ from pathlib import Path
 from lineloop.cli.failures import CommandFailed, Exit
 from lineloop.cli.lifetime import Stop, live
 from lineloop.cli.running import Ready, find_running
+from lineloop.cli.web import WEB, check_host, link_of, show_in_browser
 from lineloop.kit.records import record
+from lineloop.protocol.errors import LoopError
 from lineloop.settings import DEMO_MODEL, Settings, child_environment
 
-HEADLESS, WEB = "headless", "web"
 LOG = "lineloop.log"
 START_SECONDS = 60.0
 STOP_SECONDS = 12.0
@@ -35,6 +36,7 @@ class UpOptions:
     host: str
     open_browser: bool
     ready_file: Path | None
+    stand_in: bool = False
 
 
 def run_up(settings: Settings, options: UpOptions) -> int:
@@ -48,6 +50,7 @@ def run_up(settings: Settings, options: UpOptions) -> int:
         from lineloop.cli.listening import bind, served, url_of
         from lineloop.cli.serve import DRAIN_SECONDS, started_server
         from lineloop.cli.surroundings import Surroundings
+        from lineloop.cli.web import WebDisplay, announce
         from lineloop.client.in_process import InProcessTransport
         from lineloop.client.loop import Loop
         from lineloop.operators.assistant import assistant_operator
@@ -56,6 +59,9 @@ def run_up(settings: Settings, options: UpOptions) -> int:
 
         around = Surroundings.of(settings)
         listener = bind(options.server_port, settings.data_dir, "server")
+        display = None
+        if options.host == WEB:
+            display = WebDisplay.bound(around, options.shell_port, stand_in=options.stand_in)
 
         def inside(actor: Actor) -> InProcessTransport:
             return InProcessTransport(server.asgi, server.open_link, server.local_token(actor))
@@ -69,26 +75,20 @@ def run_up(settings: Settings, options: UpOptions) -> int:
             await stack.enter_async_context(loop)
             await stack.enter_async_context(OperatorWorker(helper, loop))
             device = Actor(RUNTIME, around.credentials.device_key)
-            parts = DeviceParts(around, device, inside(device), inside(PERSON))
+            parts = DeviceParts(around, device, inside(device), inside(PERSON), display)
             await stack.enter_async_context(running_device(parts, stop))
+            if display is not None:
+                announce(display, settings, open_browser=options.open_browser)
             yield Ready(
                 server_url=url_of(listener),
-                shell_url=None,
-                shell_code=None,
+                shell_url=display.url if display is not None else None,
+                shell_code=display.host.new_code() if display is not None else None,
                 admin_token=around.credentials.admin_token,
                 device_key=device.key,
                 pid=os.getpid(),
             )
 
     return live(settings, part, announce_in=settings.data_dir, ready_file=options.ready_file)
-
-
-def check_host(host: str) -> None:
-    """Raises CommandFailed (2) for a host that is not built."""
-    if host == WEB:
-        raise CommandFailed("the web host is not built yet; use --host headless", Exit.USAGE)
-    if host != HEADLESS:
-        raise CommandFailed(f"no host {host!r}; there are headless and web", Exit.USAGE)
 
 
 def check_model(model: str) -> None:
@@ -102,20 +102,36 @@ def check_model(model: str) -> None:
 def up_with_chat(settings: Settings, options: UpOptions) -> int:
     """Starts the system as a process of its own, talks to it in this terminal, and stops it on leaving.
 
-    A system that already runs on the data directory is talked to and left running.
+    A system that already runs on the data directory is talked to and left running; it may end before.
     """
     import asyncio
 
+    from lineloop.cli.beside import chat_beside
     from lineloop.cli.chat.command import ChatOptions, run_chat
 
     check_host(options.host)
-    started = None if find_running(settings.data_dir) else _start(settings, options)
+    running = find_running(settings.data_dir)
+    started = None if running else _start(settings, options)
+    if options.host == WEB:
+        asyncio.run(_tell_link(settings, options))
+    chat = run_chat(settings, ChatOptions(ends_system=started is not None))
     try:
-        asyncio.run(run_chat(settings, ChatOptions(None, None, "operator/assistant", False, False)))
+        asyncio.run(chat_beside(settings.data_dir, running.pid, chat) if running else chat)
     finally:
         if started:
             _end(started)
     return Exit.DONE
+
+
+async def _tell_link(settings: Settings, options: UpOptions) -> None:
+    """The same system in a browser; a system that was found running may have no shell."""
+    try:
+        link = await link_of(settings.data_dir)
+    except (CommandFailed, LoopError):
+        return
+    print(f"in a browser: {link}", file=sys.stderr)
+    if options.open_browser:
+        show_in_browser(settings, link)
 
 
 def _start(settings: Settings, options: UpOptions) -> subprocess.Popen[bytes]:
@@ -123,7 +139,13 @@ def _start(settings: Settings, options: UpOptions) -> subprocess.Popen[bytes]:
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = settings.data_dir / LOG
     command = [sys.executable, "-m", "lineloop.cli", "up", "--data-dir", str(settings.data_dir)]
-    for name, value in (("--server-port", options.server_port), ("--ready-file", options.ready_file)):
+    command += ["--host", options.host, "--no-open", "--stand-in"]
+    given = {
+        "--server-port": options.server_port,
+        "--shell-port": options.shell_port,
+        "--ready-file": options.ready_file,
+    }
+    for name, value in given.items():
         command += [name, str(value)] if value is not None else []
     print(f"starting Lineloop on {settings.data_dir} (log: {log})", file=sys.stderr)
     with log.open("ab") as sink:

@@ -37,14 +37,16 @@ MAX_REQUESTS_AT_ONCE = 200
 MAX_SUBSCRIPTIONS = 32
 
 Request = Callable[[dict[str, Any]], Awaitable[Any]]
+Told = Callable[[dict[str, Any]], None]
 
 
 class SessionBridge:
     """The Runtime's end of one app session.
 
     `send` takes one encoded frame. `core` says whether the app is a core app; `more` adds requests that other
-    parts answer (frame type → async function of the payload). Frames may come from `receive` (text) or,
-    already decoded, from `handle`.
+    parts answer (frame type → async function of the payload), `told` events that they take (frame type →
+    function of the payload, may raise LoopError). Frames may come from `receive` (text) or, already decoded,
+    from `handle`.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class SessionBridge:
         tasks: Tasks,
         core: bool = False,
         more: dict[str, Request] | None = None,
+        told: dict[str, Told] | None = None,
     ) -> None:
         self._session = session
         self._send = send
@@ -64,6 +67,7 @@ class SessionBridge:
         self._inbox = inbox
         self._tasks = tasks
         self._core = core
+        self._told = told or {}
         self._closed = False
         self._running = 0
         self._data_subscriptions: dict[str, Subscription] = {}
@@ -102,7 +106,7 @@ class SessionBridge:
             return
         request = self._requests.get(frame.type)
         if frame.id is None:
-            self._refuse(FrameRefused(f"{frame.type} is not taken here"), None)
+            self._take_event(frame)
             return
         if request is None:
             message = f"{frame.type} is not offered by this Runtime"
@@ -113,6 +117,16 @@ class SessionBridge:
             return
         self._running += 1
         self._tasks.spawn(self._answer(frame.id, request, frame.payload), name=frame.type)
+
+    def _take_event(self, frame: Frame) -> None:
+        told = self._told.get(frame.type)
+        if told is None:
+            self._refuse(FrameRefused(f"{frame.type} is not taken here"), None)
+            return
+        try:
+            told(frame.payload)
+        except LoopError as error:
+            self._refuse(error, None)
 
     def close(self) -> None:
         """Ends every subscription; nothing is sent any more. Idempotent."""
