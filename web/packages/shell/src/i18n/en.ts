@@ -1,8 +1,133 @@
 // What the shell says, in English. This file decides which keys exist.
 
 import { chat } from "../chat/strings.en.ts";
+import type { Forms } from "./text.ts";
 
 export const en = {
   ...chat,
   "app.name": "Lineloop",
+
+  "door.title": "This browser has no key yet",
+  "door.why": "Lineloop runs on this computer and lets in only those who can use its terminal.",
+  "door.how": "Open a terminal and run this; it opens Lineloop with a link that works once:",
+  "door.after": "You need it once for each browser. This page goes on by itself.",
+  "door.copy": "Copy",
+  "door.copied": "Copied",
+
+  "link.connecting": "Connecting…",
+  "link.online": "Connected",
+  "link.gone": "Lineloop is not running",
+  "link.gone.short": "Not running",
+  "link.gone.kept": "What you type is kept and goes out when it is back.",
+  "link.gone.next": (forms: Forms, { seconds }: { readonly seconds: number }) =>
+    seconds <= 0
+      ? "Trying again…"
+      : `Trying again in ${forms.plural(seconds, { one: `${seconds} second`, other: `${seconds} seconds` })}`,
+  "link.gone.now": "Try now",
+  "link.back": "Lineloop is back.",
+
+  "connection.online": "Online",
+  "connection.connecting": "Connecting to the server…",
+  "connection.catching_up": "Catching up…",
+  "connection.offline": (forms: Forms, { waiting }: { readonly waiting: number }) =>
+    waiting === 0
+      ? "Offline"
+      : `Offline · ${forms.plural(waiting, { one: "1 message waits", other: `${forms.number(waiting)} messages wait` })}`,
+  "connection.offline.short": "Offline",
+  "connection.catching_up.short": "Catching up",
+  "connection.connecting.short": "Connecting",
+
+  "rail.label": "Chat and apps",
+  "rail.chat": "Chat",
+  "rail.unread": (forms: Forms, { count }: { readonly count: number }) =>
+    forms.plural(count, { one: "1 unread message", other: `${forms.number(count)} unread messages` }),
+  "rail.running": "Running",
+  "rail.running_in": "{app}, running in “{conversation}”",
+  "rail.waiting": "waits to be seen",
+  "rail.open": "Open {app}",
+  "rail.unavailable": "{app} cannot be opened: {reason}",
+  "rail.settings": "Settings",
+
+  "workspace.label": "App: {app}",
+  "workspace.back": "Back to chat",
+  "workspace.close": "Close {app}",
+  "workspace.enter": "Use the keyboard in {app}",
+  "workspace.opening": "Opening {app}…",
+  "workspace.no_surface": "{app} is running. It has nothing to show; it works for your agents.",
+  "workspace.away": "{app} goes on when Lineloop is back.",
+  "workspace.shield": "Click to use {app}",
+  "workspace.reopen": "Open again",
+  "workspace.failed": "That did not work: {reason}",
+  "workspace.opened": "{app} is open.",
+  "workspace.closed": "Back in the chat.",
+  "workspace.slow": "{app} is not answering.",
+  "workspace.slow.stop": "Stop it",
+  "workspace.slow.kept": "What Lineloop keeps for it, like a running timer, is not lost.",
+
+  "ended.crashed": "{app} did not start, or stopped working.",
+  "ended.navigated": "{app} was closed because it tried to leave its frame.",
+  "ended.flood": "{app} was closed because it sent too much at once.",
+  "ended.protocol": "{app} was closed because it broke the rules for apps.",
+  "ended.unresponsive": "{app} was stopped because it did not answer.",
+  "ended.not_opened": "{app} could not be opened.",
+  "ended.other": "{app} was closed by Lineloop.",
+
+  "sheet.chat": "Chat",
+  "sheet.open": "Show the chat",
+  "sheet.close": "Hide the chat",
+
+  "consent.title": "Allow “{tool}”?",
+  "consent.asks": "{agent} wants {app} to do this for you.",
+  "consent.app": "App",
+  "consent.publisher": "Publisher",
+  "consent.no_publisher": "not signed",
+  "consent.risk": "Risk",
+  "consent.risk.low": "low",
+  "consent.risk.medium": "medium: it changes something",
+  "consent.risk.high": "high: it may not be possible to undo",
+  "consent.conversation": "Conversation",
+  "consent.params": "With",
+  "consent.no_params": "nothing further",
+  "consent.allow": "Allow once",
+  "consent.refuse": "Don’t allow",
+  "consent.wait": "Read first. The buttons work once you move the pointer or press Tab.",
+  "consent.more": (forms: Forms, { count }: { readonly count: number }) =>
+    forms.plural(count, { one: "1 more request waits", other: `${forms.number(count)} more requests wait` }),
+  "consent.failed": "Your answer did not arrive. Try again.",
+
+  "model.title": "Who should answer?",
+  "model.lead": "Lineloop needs a language model. It can run on this computer, or at a provider with your key.",
+  "model.local": "On this computer",
+  "model.local.why": "Nothing leaves this computer.",
+  "model.looking": "Looking for model servers…",
+  "model.none": "No model server found. Lineloop looks for Ollama, LM Studio, llama.cpp and vLLM.",
+  "model.again": "Look again",
+  "model.empty": "runs, but has no model loaded",
+  "model.hosted": "At a provider",
+  "model.hosted.why": "What you write is sent to the provider. The key stays on this computer.",
+  "model.hosted.name": "OpenAI model",
+  "model.hosted.key": "API key",
+  "model.hosted.use": "Use this model",
+  "model.demo": "Demo, not AI",
+  "model.demo.why": "Answers from a fixed script, to look around without any model.",
+  "model.demo.use": "Start the demo",
+  "model.skip": "Not now",
+  "model.choosing": "Setting it up…",
+  "model.failed": "That model could not be used: {reason}",
+  "model.gone": "Lineloop is not running just now. Try again when it is back.",
+  "model.chosen": "{model} answers from now on.",
+
+  "settings.title": "Settings",
+  "settings.close": "Close settings",
+  "settings.model": "Model",
+  "settings.model.change": "Change…",
+  "settings.model.none": "not chosen yet",
+  "settings.language": "Language",
+  "settings.theme": "Appearance",
+  "settings.theme.system": "As the system",
+  "settings.theme.light": "Light",
+  "settings.theme.dark": "Dark",
+  "settings.about": "About",
+  "settings.device": "Device",
+  "settings.person": "You are",
 } as const;

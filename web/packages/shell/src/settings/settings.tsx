@@ -1,0 +1,113 @@
+// The settings of this page: who answers, language, appearance, and what this is.
+
+import { X } from "lucide-react";
+import { useState } from "react";
+import { ModelChoice } from "../firstrun/model-choice.tsx";
+import { language, useText, type Language } from "../i18n/index.ts";
+import { chooseLanguage, chooseTheme, theme, type Theme } from "../runtime/preferences.ts";
+import { useStore } from "../runtime/store.ts";
+import { object } from "../runtime/wire.ts";
+import type { Desk } from "../workspace/desk.ts";
+import { Modal } from "../workspace/modal.tsx";
+import { visibleLine } from "../workspace/visible-text.ts";
+
+const THEMES: readonly Theme[] = ["system", "light", "dark"];
+const LANGUAGES: readonly (readonly [Language, string])[] = [
+  ["en", "English"],
+  ["zh", "中文"],
+];
+
+export function Settings({ desk, onClose }: { readonly desk: Desk; readonly onClose: () => void }) {
+  const t = useText();
+  const chosenTheme = useStore(theme);
+  const chosenLanguage = useStore(language);
+  return (
+    <Modal className="settings" labelledBy="settings-title" onEscape={onClose}>
+      <header>
+        <h1 id="settings-title">{t("settings.title")}</h1>
+        <button type="button" className="button quiet square" aria-label={t("settings.close")} onClick={onClose}>
+          <X aria-hidden size={20} />
+        </button>
+      </header>
+      <ModelSetting desk={desk} />
+      <Choices
+        title={t("settings.language")}
+        name="language"
+        value={chosenLanguage}
+        options={LANGUAGES}
+        onChoose={(value) => chooseLanguage(window, value)}
+      />
+      <Choices
+        title={t("settings.theme")}
+        name="theme"
+        value={chosenTheme}
+        options={THEMES.map((name) => [name, t(`settings.theme.${name}`)] as const)}
+        onChoose={(value) => chooseTheme(window, value)}
+      />
+      <About desk={desk} />
+    </Modal>
+  );
+}
+
+function ModelSetting({ desk }: { readonly desk: Desk }) {
+  const t = useText();
+  const [changing, setChanging] = useState(false);
+  const model = object(useStore(desk.client.welcome)?.["model"]);
+  const label = typeof model["label"] === "string" && model["chosen"] === true ? model["label"] : null;
+  return (
+    <section>
+      <h2>{t("settings.model")}</h2>
+      <p className="setting-row">
+        <span>{label === null ? t("settings.model.none") : visibleLine(label)}</span>
+        {!changing && (
+          <button type="button" className="button small" onClick={() => setChanging(true)}>
+            {t("settings.model.change")}
+          </button>
+        )}
+      </p>
+      {changing && <ModelChoice desk={desk} onChosen={() => setChanging(false)} />}
+    </section>
+  );
+}
+
+interface ChoicesProps<V extends string> {
+  readonly title: string;
+  readonly name: string;
+  readonly value: V;
+  readonly options: readonly (readonly [V, string])[];
+  readonly onChoose: (value: V) => void;
+}
+
+function Choices<V extends string>({ title, name, value, options, onChoose }: ChoicesProps<V>) {
+  return (
+    <fieldset className="choices">
+      <legend>{title}</legend>
+      <div className="segments">
+        {options.map(([option, label]) => (
+          <label key={option} data-chosen={option === value || undefined}>
+            <input type="radio" name={name} value={option} checked={option === value} onChange={() => onChoose(option)} />
+            <span>{label}</span>
+          </label>
+        ))}
+      </div>
+    </fieldset>
+  );
+}
+
+function About({ desk }: { readonly desk: Desk }) {
+  const t = useText();
+  const welcome = useStore(desk.client.welcome);
+  const person = object(welcome?.["person"]);
+  const device = welcome?.["device_key"];
+  return (
+    <section>
+      <h2>{t("settings.about")}</h2>
+      <dl className="facts">
+        <dt>{t("settings.device")}</dt>
+        <dd>{typeof device === "string" ? visibleLine(device) : "–"}</dd>
+        <dt>{t("settings.person")}</dt>
+        <dd>{typeof person["key"] === "string" ? visibleLine(person["key"]) : "–"}</dd>
+      </dl>
+    </section>
+  );
+}

@@ -1,0 +1,18 @@
+// The sign of an app: its own picture, or the first letter of its name on a colour made from its scope.
+
+export interface AppIconProps {
+  readonly app_scope: string;
+  readonly title: string;
+  readonly icon: string | null;
+}
+
+export function AppIcon({ app_scope, title, icon }: AppIconProps) {
+  // Only pictures that came with the answer itself; none is ever fetched.
+  if (icon?.startsWith("data:image/")) return <img className="app-icon" src={icon} alt="" />;
+  const hue = [...app_scope].reduce((sum, letter) => (sum * 31 + (letter.codePointAt(0) ?? 0)) % 360, 7);
+  return (
+    <span className="app-icon" aria-hidden style={{ "--hue": String(hue) } as React.CSSProperties}>
+      {[...title.trim()][0]?.toUpperCase() ?? "·"}
+    </span>
+  );
+}
