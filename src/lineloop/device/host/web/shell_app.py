@@ -69,7 +69,7 @@ def shell_security_policy(shell_host: str, content_origin: str) -> str:
             "base-uri 'none'",
             "form-action 'none'",
             "require-trusted-types-for 'script'",
-            "trusted-types lineloop-markdown",
+            "trusted-types lineloop-markdown lineloop-worker",
         )
     )
 
