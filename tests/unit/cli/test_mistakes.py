@@ -18,8 +18,10 @@ Command = Callable[..., Said]
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Command:
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Runs a command on an empty data directory: its exit code and stderr."""
+    # Logs are of the whole process; the runner's stderr is closed when the command has ended.
+    monkeypatch.setattr("lineloop.cli.run.set_up_logs", lambda *_: None)
 
     def run(*words: str) -> Said:
         name = next(index for index, word in enumerate(words) if word in ("create", "chat", "run"))
