@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,21 @@ OTHERS = [
         ("添加待办：买牛奶", "todo.add", {"text": "买牛奶"}),
         ("show my todos", "todo.list", {}),
         ("clear the whiteboard", "board.clear", {}),
+        ("cancel", "pomodoro.interrupt", {}),
+        ("end", "pomodoro.interrupt", {}),
+        ("cancel it, please", "pomodoro.interrupt", {}),
+        ("quit the focus", "pomodoro.interrupt", {}),
+        ("end the timer", "pomodoro.interrupt", {}),
+        ("结束", "pomodoro.interrupt", {}),
+        ("could you start a 5 minute focus?", "pomodoro.start", {"minutes": 5}),
+        ("可以帮我开始 10 分钟专注吗？", "pomodoro.start", {"minutes": 10}),
+        ("how about a 10 minute focus?", "pomodoro.start", {"minutes": 10}),
+        ("do a 10 minute focus", "pomodoro.start", {"minutes": 10}),
+        ("I don't want tea, start a 5 minute focus", "pomodoro.start", {"minutes": 5}),
+        ("don't start anything but stop the timer", "pomodoro.interrupt", {}),
+        ("what? stop!", "pomodoro.interrupt", {}),
+        ("start a 5 minute focus and don't stop it", "pomodoro.start", {"minutes": 5}),
+        ('start a 5 minute focus called "why, how?"', "pomodoro.start", {"minutes": 5, "label": "why, how?"}),
     ],
 )
 def test_a_sentence_finds_its_tool_and_fills_the_parameters(
@@ -96,9 +112,23 @@ def test_a_sentence_finds_its_tool_and_fills_the_parameters(
 
 
 @pytest.mark.parametrize(
-    "text", ["hello", "你好", "don't stop", "别停", "thanks, that was great", "how are you?"]
+    "text",
+    [
+        *("hello", "你好", "thanks, that was great", "how are you?", "10 minutes?"),
+        *("don't stop", "别停", "I do not want to stop", "don't cancel it", "不想开始 5 分钟的专注"),
+        *(
+            "don't start a 5 minute focus",
+            "please don't start the 5 minute focus yet",
+            "不要开始 10 分钟的专注",
+        ),
+        *("you shouldn't start a 10 minute timer", "不要开始 10 分钟的专注"),
+        *("how long is the focus of 25 minutes", "how do I start a focus?", "怎么开始专注？"),
+        *("should I start a 10 minute focus?", "要不要开始十分钟专注？", "did the timer stop?"),
+        *("when does my focus end?", "什么时候结束？", "what does cancel do?", "why did it stop?"),
+        *("quit", "exit", "退出", "quit smoking", "end of story", "end the day with a joke"),
+    ],
 )
-def test_small_talk_and_negations_choose_no_tool(text: str) -> None:
+def test_small_talk_questions_and_refusals_choose_no_tool(text: str) -> None:
     assert choose_tool(text, [*pomodoro(), *OTHERS]) is None
 
 
@@ -106,9 +136,9 @@ def test_small_talk_and_negations_choose_no_tool(text: str) -> None:
     ("text", "reason"),
     [
         ("start a focus", ""),
-        ("start a 300 minute focus", "180"),
+        ("start a 300 minute focus", "300 is more than 180"),
         ("来一个番茄钟", ""),
-        ("90 seconds focus", "1.5"),
+        ("90 seconds focus", "1.5 is not a whole number"),
     ],
 )
 def test_a_parameter_that_is_missing_or_does_not_fit_is_never_guessed(text: str, reason: str) -> None:
@@ -143,3 +173,11 @@ def test_an_answer_to_a_question_fills_one_parameter_or_tells_why_not() -> None:
     assert value is None
     assert problem is not None
     assert fill_one("label", {"type": "string"}, '"tea"') == ("tea", None)
+
+
+def test_a_question_may_look_something_up_and_changes_nothing() -> None:
+    looks = replace(OTHERS[1], call_model="query")
+    choice = choose_tool("what is on my todo list?", [OTHERS[0], looks, *pomodoro()])
+    assert choice is not None
+    assert choice.tool.method == "todo.list"
+    assert choose_tool("what is on my todo list?", [*OTHERS, *pomodoro()]) is None

@@ -28,7 +28,7 @@ Schema = dict[str, Any]
 
 _QUOTED = re.compile(r"[\"“「『«‘']([^\"”」』»’']{1,500})[\"”」』»’'](?!\w)")
 _CALLED_ENGLISH = re.compile(
-    r"\b(?:called|named|titled|labell?ed)\s+(?P<value>.+?)"
+    r"\b(?:called|named|titled|labell?ed)\s+(?P<value>[\"“][^\"”]+[\"”]|.+?)"
     r"(?=\s+(?:for|with|and|please|in|at|lasting|that)\b|\s+\d|\s*[,.!?;，。！？；]|\s*$)",
     re.IGNORECASE,
 )
@@ -225,12 +225,34 @@ def _put_number(name: str, schema: Schema, value: Fraction, filled: Filled) -> N
 
 
 def _problem_of(schema: Schema, value: Any) -> str:
-    """Empty when the value satisfies its own schema, otherwise what is wrong, in the schema's terms."""
+    """Empty when the value satisfies its own schema, otherwise what is wrong, in a person's words."""
     try:
         broken = schema_of(schema).errors(value)
     except LoopError:
         return "the tool's schema cannot be used"
-    return broken[0]["message"] if broken else ""
+    return (_in_words(schema, value) or broken[0]["message"]) if broken else ""
+
+
+def _in_words(schema: Schema, value: Any) -> str:
+    """What is wrong with a number, a text or a choice; empty for what only the schema's own words tell."""
+    kind, low, high = schema.get("type"), schema.get("minimum"), schema.get("maximum")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind in ("integer", "number") and not is_number:
+        return f"{value} is not a number"
+    if kind == "integer" and not float(value).is_integer():
+        return f"{value:g} is not a whole number"
+    if is_number and isinstance(low, int | float) and value < low:
+        return f"{value} is less than {low}"
+    if is_number and isinstance(high, int | float) and value > high:
+        return f"{value} is more than {high}"
+    longest, shortest = schema.get("maxLength"), schema.get("minLength")
+    if isinstance(value, str) and isinstance(longest, int) and len(value) > longest:
+        return f"it may have at most {longest} characters"
+    if isinstance(value, str) and isinstance(shortest, int) and len(value) < shortest:
+        return f"it needs at least {shortest} characters"
+    if isinstance(schema.get("enum"), list):
+        return f"{value} is none of {', '.join(map(str, schema['enum']))}"
+    return ""
 
 
 def _fill_enum(name: str, schema: Schema, text: str, filled: Filled) -> None:
