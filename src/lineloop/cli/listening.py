@@ -16,6 +16,7 @@ from typing import Any
 
 import uvicorn
 
+from lineloop.cli.connections import HttpConnection, LinkConnection, Patience, watch
 from lineloop.cli.failures import CommandFailed, Exit
 from lineloop.cli.guarded import Caps, guarded
 from lineloop.cli.running import remember_port, remembered_port
@@ -77,9 +78,11 @@ class _Uvicorn(uvicorn.Server):
 
 
 @asynccontextmanager
-async def served(asgi: Any, listener: socket.socket, caps: Caps | None = None) -> AsyncGenerator[None]:
+async def served(
+    asgi: Any, listener: socket.socket, caps: Caps | None = None, *, patience: Patience | None = None
+) -> AsyncGenerator[None]:
     """Answers HTTP on the socket inside the block, within `caps` if given."""
-    limits: dict[str, Any] = {"http": "auto"}
+    limits: dict[str, Any] = {"http": HttpConnection}
     if caps is not None:
         limits = {
             "http": guarded(caps),
@@ -91,7 +94,7 @@ async def served(asgi: Any, listener: socket.socket, caps: Caps | None = None) -
     config = uvicorn.Config(
         asgi,
         loop="none",
-        ws="auto",
+        ws=LinkConnection,
         **limits,
         lifespan="off",
         log_config=None,
@@ -109,6 +112,7 @@ async def served(asgi: Any, listener: socket.socket, caps: Caps | None = None) -
                 serving.result()
                 raise RuntimeError("the HTTP server ended while it started")
             await asyncio.wait({serving}, timeout=0.005)
+        tasks.spawn(watch(server.server_state.connections, patience or Patience()), name="connections")
         try:
             yield
         finally:

@@ -11,6 +11,7 @@ class ErrorCode(StrEnum):
     INVALID_REQUEST = "invalid_request"
     UNKNOWN_FIELD = "unknown_field"
     LIMIT_EXCEEDED = "limit_exceeded"
+    REQUEST_TIMEOUT = "request_timeout"
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN = "forbidden"
     NOT_PARTICIPANT = "not_participant"
@@ -114,6 +115,7 @@ ERRORS: dict[str, ErrorFacts] = {
     "limit_exceeded": ErrorFacts(
         413, False, "The body, message or field is larger than the limit named in `detail`."
     ),
+    "request_timeout": ErrorFacts(408, True, "The request did not arrive in time; nothing was stored."),
     "unauthorized": ErrorFacts(401, False, "No valid credential came with the request."),
     "forbidden": ErrorFacts(403, False, "The credential is valid but does not allow this."),
     "not_participant": ErrorFacts(403, False, "The actor does not take part in this conversation."),

@@ -19,6 +19,9 @@ class ServerSettings:
     its own, whose pages may call it. Without `admin_token` a fresh one is made at each start. `open_sessions`
     lets GET /v1/session make people known by a cookie; `trusted_user_header` names the header in which the
     host's own proxy tells who the person is (only behind such a proxy).
+
+    A request's body may pause for `body_idle_seconds` and take `body_seconds` in all. A link whose peer takes
+    nothing for `stalled_seconds` ends.
     """
 
     database: Path
@@ -29,6 +32,9 @@ class ServerSettings:
     secure_cookies: bool = False
     trusted_user_header: str | None = None
     body_bytes: int = 1024 * 1024
+    body_idle_seconds: float = 30.0
+    body_seconds: float = 120.0
+    stalled_seconds: float = 30.0
     frame_bytes: int = 4 * 1024 * 1024
     heartbeat_seconds: float = 15.0
     sweep_seconds: float = 1.0

@@ -48,6 +48,7 @@ class Edge:
         self._hosts = frozenset(name.lower() for name in settings.hosts)
         self._origins = frozenset(settings.origins)
         self._body_bytes = settings.body_bytes
+        self._pace = (settings.body_idle_seconds, settings.body_seconds)
         # One random name per process, a number per request: cheap, and unique wherever logs are put together.
         self._name = ids.make("req")[:20]
         self._numbers = count(1)
@@ -63,7 +64,7 @@ class Edge:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = f"{self._name}_{next(self._numbers)}"
-        exchange = _Exchange(receive, send, request_id.encode(), self._body_bytes)
+        exchange = _Exchange(receive, send, request_id.encode(), self._body_bytes, self._pace)
         scope.setdefault("state", {})["request_id"] = request_id
         try:
             self._check(scope)
@@ -138,25 +139,46 @@ def _too_large(limit: int) -> LimitExceeded:
 
 
 class _Exchange:
-    """One request: counts its body while it comes, marks its answer."""
+    """One request: counts its body while it comes and does not wait for ever, marks its answer.
 
-    def __init__(self, receive: Receive, send: Send, request_id: bytes, body_bytes: int) -> None:
+    `pace` is the longest pause and the longest time in all, in seconds.
+    """
+
+    def __init__(
+        self, receive: Receive, send: Send, request_id: bytes, body_bytes: int, pace: tuple[float, float]
+    ) -> None:
         self._receive = receive
         self._send = send
         self._request_id = request_id
         self._left = body_bytes
         self._limit = body_bytes
         self._more = True
+        self._late = False
+        self._pause, self._time = pace
+        self._until: float | None = None
         self.status = 0
 
     async def receive(self) -> Message:
-        message = await self._receive()
+        """Raises LimitExceeded, request_timeout; after the body it waits for the client to go."""
+        message = await (self._part() if self._more else self._receive())
         self._more = message.get("more_body", False)
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
                 raise _too_large(self._limit)
         return message
+
+    async def _part(self) -> Message:
+        """The next part of the body. Raises request_timeout."""
+        now = asyncio.get_running_loop().time()
+        if self._until is None:
+            self._until = now + self._time
+        try:
+            async with asyncio.timeout_at(min(now + self._pause, self._until)):
+                return await self._receive()
+        except TimeoutError:
+            self._late = True
+            raise LoopError("the body did not arrive in time", code=ErrorCode.REQUEST_TIMEOUT) from None
 
     async def discard(self) -> None:
         """Reads the rest of the body and forgets it, up to a bound of bytes and time."""
@@ -179,4 +201,7 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             message["headers"] = [*message.get("headers", ()), (REQUEST_ID, self._request_id)]
+            if self._late:
+                # What still comes of the body must not be taken for the next request.
+                message["headers"].append((b"connection", b"close"))
         await self._send(message)

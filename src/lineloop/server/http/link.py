@@ -38,6 +38,7 @@ from lineloop.server.wakeup.bus import Bus, Hint, MessageChanged, ParticipantJoi
 MAX_QUEUED_MESSAGES = 512
 MAX_QUEUED_BYTES = 4 * 1024 * 1024
 MAX_FRAMES_IN_FLIGHT = 64
+MAX_WAITING_FRAMES = 64
 READ_PAGE = 100
 FRAME_MESSAGES = 128
 SILENT_HEARTBEATS = 3.5
@@ -105,12 +106,10 @@ class LinkSession:
             parsed = parse_link_frame(frame)
         except LoopError as error:
             frame_id = frame.get("id") if isinstance(frame, dict) else None
-            self._frames.append(PlainFrame({"id": frame_id, "error": error.to_problem()}))
-            self._wake.set()
+            await self._answer({"id": frame_id, "error": error.to_problem()})
             return
         if parsed.ping:
-            self._frames.append(PlainFrame({"pong": {}}))
-            self._wake.set()
+            await self._answer({"pong": {}})
         if parsed.id is None:
             return
         answers = submit_items(self._commits, self._grant, self._links.ids, parsed, self._sent)
@@ -124,6 +123,17 @@ class LinkSession:
         if len(self._in_flight) >= MAX_FRAMES_IN_FLIGHT:
             self._room.clear()
             await self._room.wait()
+
+    async def _answer(self, content: dict[str, Any]) -> None:
+        """Who asks without taking the answers is not heard any further."""
+        self._frames.append(PlainFrame(content))
+        self._wake.set()
+        if len(self._frames) >= MAX_WAITING_FRAMES:
+            self._room.clear()
+            await self._room.wait()
+
+    def _has_room_for_frames(self) -> bool:
+        return len(self._in_flight) < MAX_FRAMES_IN_FLIGHT and len(self._frames) < MAX_WAITING_FRAMES
 
     def _answered(self, _: object) -> None:
         self._wake.set()
@@ -167,10 +177,13 @@ class LinkSession:
 
     def _ready_frame(self) -> Frame | None:
         if self._frames:
-            return self._frames.popleft()
+            frame = self._frames.popleft()
+            if self._has_room_for_frames():
+                self._room.set()
+            return frame
         if self._in_flight and all(answer.done for answer in self._in_flight[0][1]):
             frame_id, answers = self._in_flight.popleft()
-            if len(self._in_flight) < MAX_FRAMES_IN_FLIGHT:
+            if self._has_room_for_frames():
                 self._room.set()
             return ResultsFrame(frame_id, answers)
         if self._participants:

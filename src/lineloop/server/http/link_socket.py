@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from lineloop.kit.clock import with_timeout
@@ -17,6 +18,9 @@ from lineloop.server.http.services import Services
 HELLO_SECONDS = 10.0
 REFUSED = 4400
 ENDED = 1001
+CLOSE_SECONDS = 1.0
+
+_log = structlog.get_logger(__name__)
 
 
 def link_routes(services: Services) -> Routes:
@@ -34,7 +38,7 @@ def link_routes(services: Services) -> Routes:
             return
         services.metrics.links.inc()
         try:
-            await _serve(socket, session)
+            await _serve(socket, session, services.settings.stalled_seconds)
         finally:
             services.metrics.links.dec()
             session.end()
@@ -65,12 +69,12 @@ async def _welcomed(services: Services, socket: WebSocket) -> LinkSession:
     return session
 
 
-async def _serve(socket: WebSocket, session: LinkSession) -> None:
+async def _serve(socket: WebSocket, session: LinkSession, stalled_seconds: float) -> None:
     """Both directions until one of them ends."""
     async with Tasks("link") as tasks:
         ways = (
             tasks.spawn(_read(socket, session), name="read"),
-            tasks.spawn(_write(socket, session), name="write"),
+            tasks.spawn(_write(socket, session, stalled_seconds), name="write"),
         )
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
 
@@ -83,11 +87,15 @@ async def _read(socket: WebSocket, session: LinkSession) -> None:
         return
 
 
-async def _write(socket: WebSocket, session: LinkSession) -> None:
+async def _write(socket: WebSocket, session: LinkSession, stalled_seconds: float) -> None:
+    """Until the session ends or the other side takes nothing more."""
     try:
         while True:
             frame = await session.next_frame()
-            await socket.send_text(frame.text())
+            async with asyncio.timeout(stalled_seconds):
+                await socket.send_text(frame.text())
+    except TimeoutError:
+        _log.info("link_stalled", actor=str(session.actor))
     except (WebSocketDisconnect, LoopError, OSError):
         return
 
@@ -111,6 +119,7 @@ async def _refuse(socket: WebSocket, error: LoopError) -> None:
 async def _close(socket: WebSocket, code: int) -> None:
     if socket.application_state is not WebSocketState.DISCONNECTED:
         try:
-            await socket.close(code)
-        except (WebSocketDisconnect, RuntimeError, OSError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await socket.close(code)
+        except (WebSocketDisconnect, RuntimeError, OSError, TimeoutError):
             return

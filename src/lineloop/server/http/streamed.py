@@ -1,8 +1,7 @@
 """An answer that is sent while it is made, until it ends, the reader goes, or its credential is revoked.
 
 Starlette's own would do; it brings a second concurrency library into a process that has one already, which
-a start with a viewer pays for (benchmark B8). Besides, a reader that takes nothing for long is let go: what
-waits for it would stay in memory, and it would count as live for ever.
+a start with a viewer pays for (benchmark B8). A reader that takes nothing is let go below, by the connection.
 """
 
 from __future__ import annotations
@@ -10,19 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import suppress
 
-import structlog
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from lineloop.kit.tasks import Tasks
 
-STALLED_SECONDS = 30.0
 COMPLETE_SECONDS = 1.0
-ABORT = "lineloop.abort"
-
-_log = structlog.get_logger(__name__)
 
 
 class OpenStreams:
@@ -49,10 +42,7 @@ class OpenStreams:
 
 
 class StreamedResponse(Response):
-    """Each text of `parts` is sent at once. What `parts` raises breaks the connection after what was sent.
-
-    A text that cannot be handed over within `stalled_seconds` ends the connection.
-    """
+    """Each text of `parts` is sent at once. What `parts` raises breaks the connection after what was sent."""
 
     def __init__(
         self,
@@ -63,13 +53,11 @@ class StreamedResponse(Response):
         status_code: int = 200,
         headers: Mapping[str, str] | None = None,
         media_type: str | None = None,
-        stalled_seconds: float = STALLED_SECONDS,
     ) -> None:
         self._parts = parts
         self.status_code = status_code
         self.media_type = media_type
         self.background = None
-        self._stalled_seconds = stalled_seconds
         self._started = False
         self._ended = asyncio.Event()
         self._leave = streams.add(token_id, self) if token_id is not None else _nowhere
@@ -80,6 +68,7 @@ class StreamedResponse(Response):
         self._ended.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del scope
         # On leaving the block all are over, and so is the iterator with its clean-up.
         failure: Exception | None = None
         try:
@@ -94,12 +83,6 @@ class StreamedResponse(Response):
                     failure = await self._complete(send)
                 elif sending.done():
                     failure = sending.result()
-                if isinstance(failure, TimeoutError):
-                    # Asked politely, the connection would wait for its reader.
-                    _log.info("reader_stalled", path=scope.get("path"))
-                    abort_connection(scope)
-                    failure = None
-                    await asyncio.wait((leaving,), timeout=self._stalled_seconds)
                 left = leaving.result() if leaving.done() else None
                 gone = leaving.done()
         finally:
@@ -113,8 +96,8 @@ class StreamedResponse(Response):
         try:
             await self._start(send)
             async for part in self._parts:
-                await self._hand_over(send, part.encode(), more=True)
-            await self._hand_over(send, b"", more=False)
+                await send({"type": "http.response.body", "body": part.encode(), "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
         except Exception as error:
             return error
         finally:
@@ -126,29 +109,18 @@ class StreamedResponse(Response):
         self._started = True
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
 
-    async def _hand_over(self, send: Send, body: bytes, *, more: bool) -> None:
-        """Raises TimeoutError when the reader takes nothing."""
-        async with asyncio.timeout(self._stalled_seconds):
-            await send({"type": "http.response.body", "body": body, "more_body": more})
-
     async def _complete(self, send: Send) -> Exception | None:
-        """The end of an answer that was stopped; who does not read even that is let go at once."""
+        """The end of an answer that was stopped; who does not take even that gets a broken one."""
         try:
             async with asyncio.timeout(COMPLETE_SECONDS):
                 if not self._started:
                     await self._start(send)
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            return None
         except Exception as error:
             return error
         return None
-
-
-def abort_connection(scope: Scope) -> None:
-    """Ends the connection without waiting for its reader, where the server below offers that."""
-    abort = scope.get("extensions", {}).get(ABORT)
-    if abort is not None:
-        with suppress(OSError):
-            abort()
 
 
 def _nowhere() -> None:

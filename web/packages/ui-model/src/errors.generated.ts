@@ -4,6 +4,7 @@ export const ERRORS = {
   invalid_request: { status: 422, retryable: false, meaning: "The request is well-formed JSON but breaks a rule; `errors` names each place." },
   unknown_field: { status: 422, retryable: false, meaning: "The request has a field that this version does not know." },
   limit_exceeded: { status: 413, retryable: false, meaning: "The body, message or field is larger than the limit named in `detail`." },
+  request_timeout: { status: 408, retryable: true, meaning: "The request did not arrive in time; nothing was stored." },
   unauthorized: { status: 401, retryable: false, meaning: "No valid credential came with the request." },
   forbidden: { status: 403, retryable: false, meaning: "The credential is valid but does not allow this." },
   not_participant: { status: 403, retryable: false, meaning: "The actor does not take part in this conversation." },

@@ -1,0 +1,164 @@
+"""Connections that do not wait for ever: uvicorn's protocols, with a bound on every silence.
+
+Decides when a connection has to go: a request head that does not come, the rest of a request that was
+answered already, a peer that takes nothing of what is sent to it, a half-sent request at a stop. Leaves the
+pace of bodies to the server, which answers with a coded problem. One clock looks at all connections: a timer
+of its own for each wait would cost more than the wait is worth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
+
+import structlog
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from lineloop.kit import json
+from lineloop.kit.clock import SystemClock
+from lineloop.kit.records import record
+from lineloop.protocol.errors import ErrorCode, LoopError
+
+_log = structlog.get_logger(__name__)
+
+
+@record
+class Patience:
+    """Seconds: for a request's head, for what is left of an answered request, for a peer to take anything."""
+
+    head_seconds: float = 30.0
+    rest_seconds: float = 30.0
+    stalled_seconds: float = 30.0
+    look_seconds: float = 1.0
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """A connection that can be looked at."""
+
+    def look(self, now: float, patience: Patience) -> None: ...
+
+
+async def watch(connections: Iterable[object], patience: Patience) -> None:
+    """Looks at all connections now and then, for as long as it runs."""
+    loop, clock = asyncio.get_running_loop(), SystemClock()
+    while True:
+        await clock.sleep(patience.look_seconds)
+        for connection in list(connections):
+            if isinstance(connection, Bounded):
+                connection.look(loop.time(), patience)
+
+
+class _Outflow:
+    """Whether the peer takes what is sent to it. Only what was paused for is looked at."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._least = 0
+
+    def flows(self) -> None:
+        self._since = None
+
+    def is_stalled(self, waiting: int, now: float, seconds: float) -> bool:
+        """`waiting` is the number of bytes that are not taken yet; less than ever before is progress."""
+        if self._since is None or waiting < self._least:
+            self._since, self._least = now, waiting
+        return now - self._since > seconds
+
+
+class HttpConnection(HttpToolsProtocol):
+    """An HTTP connection. `look` is called by `watch`."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._outflow = _Outflow()
+        self._head_since: float | None = self.loop.time()
+        self._rest_since: float | None = None
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_since = self.loop.time()
+
+    def on_headers_complete(self) -> None:
+        self._head_since = None
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._rest_since = None
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        if self.cycle.response_complete and self.cycle.more_body:
+            self._rest_since = self.loop.time()
+        super().on_response_complete()
+
+    def resume_writing(self) -> None:
+        self._outflow.flows()
+        super().resume_writing()
+
+    def look(self, now: float, patience: Patience) -> None:
+        if self.flow.write_paused or self.transport.is_closing():
+            waiting = self.transport.get_write_buffer_size()
+            if self._outflow.is_stalled(waiting, now, patience.stalled_seconds):
+                _log.info("peer_stalled", waiting_bytes=waiting)
+                self.transport.abort()
+        elif self._head_since is not None and now - self._head_since > patience.head_seconds:
+            self._head_since = None
+            self.transport.write(_too_late())
+            self.transport.close()
+        elif self._rest_since is not None and now - self._rest_since > patience.rest_seconds:
+            self.transport.close()
+
+    def shutdown(self) -> None:
+        """At a stop nobody waits for the rest of a request, nor for who takes no answer."""
+        if self.flow.write_paused:
+            self.transport.abort()
+            return
+        cycle = self.cycle
+        if cycle is not None and cycle.more_body and not cycle.response_started:  # pyright: ignore[reportUnnecessaryComparison]
+            cycle.disconnected = True
+            cycle.message_event.set()
+            self.transport.close()
+            return
+        super().shutdown()
+
+
+class LinkConnection(WebSocketsSansIOProtocol):
+    """A WebSocket connection. `look` is called by `watch`."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._outflow = _Outflow()
+
+    def resume_writing(self) -> None:
+        self._outflow.flows()
+        super().resume_writing()
+
+    def look(self, now: float, patience: Patience) -> None:
+        if self.writable.is_set() and not self.transport.is_closing():
+            return
+        waiting = self.transport.get_write_buffer_size()
+        if self._outflow.is_stalled(waiting, now, patience.stalled_seconds):
+            _log.info("peer_stalled", waiting_bytes=waiting)
+            self.transport.abort()
+
+    def shutdown(self) -> None:
+        if self.writable.is_set():
+            super().shutdown()
+        else:
+            self.transport.abort()
+
+
+def _too_late() -> bytes:
+    """The answer to a request whose head did not come in time."""
+    error = LoopError("the request did not arrive in time", code=ErrorCode.REQUEST_TIMEOUT)
+    body = json.dumps(error.to_problem()).encode()
+    head = (
+        "HTTP/1.1 408 Request Timeout\r\n"
+        "content-type: application/problem+json\r\n"
+        f"content-length: {len(body)}\r\n"
+        "connection: close\r\n\r\n"
+    )
+    return head.encode() + body
