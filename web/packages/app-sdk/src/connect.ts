@@ -100,6 +100,9 @@ function shakeHands(page: Page, nonce: string, shell: string, options: SessionOp
   });
 }
 
+// The shell asks whether the surface still runs; what its session says stays apart from that.
+const PING = /^\{"v":1,"type":"ping","payload":\{"number":(\d{1,15})\}\}$/;
+
 /** Strings only; anything else on the port is not looked at. */
 function portOver(port: PagePort): Port {
   return {
@@ -107,7 +110,10 @@ function portOver(port: PagePort): Port {
     onText: (listener) => {
       // Setting it also starts the port.
       port.onmessage = ({ data }) => {
-        if (typeof data === "string") listener(data);
+        if (typeof data !== "string") return;
+        const ping = PING.exec(data);
+        if (ping === null) listener(data);
+        else port.postMessage(`{"v":1,"type":"pong","payload":{"number":${ping[1]}}}`);
       };
     },
     close: () => port.close(),

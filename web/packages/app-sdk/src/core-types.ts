@@ -44,7 +44,7 @@ export interface ChatState {
     readonly description: string;
     readonly online: boolean;
   })[];
-  readonly model: Model;
+  readonly model: Model | null;
 }
 
 /** A message of the wire (spec/protocol.md §2.1); `run_id` only when a Run writes it. */
@@ -56,6 +56,8 @@ export interface Message {
   readonly status: string;
   readonly content: JsonObject;
   readonly run_id?: string;
+  /** Its content was shortened because it is too large for a frame. */
+  readonly cut?: true;
   readonly [field: string]: unknown;
 }
 
@@ -82,6 +84,12 @@ export interface Call {
   readonly accepted_at: string;
   readonly ended_at: string | null;
   readonly ends_at: string | null;
+  readonly operation?: {
+    readonly state: string;
+    readonly started_at: string;
+    readonly ends_at: string;
+    readonly elapsed_ms: number;
+  } | null;
 }
 
 /** What the person said and the server may not have yet. */
@@ -137,16 +145,19 @@ export interface AppSummary {
   readonly tools: readonly string[];
   readonly permissions: readonly { readonly name: string; readonly purpose: string }[];
   readonly publisher: string | null;
-  readonly isolation: string;
+  /** Where its code runs: `shell`, `process`, `frame`. */
+  readonly isolation: readonly string[];
 }
 
 export type RegistryOperation = JsonObject & { readonly operation_id: string; readonly state: string };
 
 export interface SettingsState {
   readonly device: JsonObject;
-  readonly person: ActorName;
-  readonly model: Model;
+  readonly person: ActorName | null;
+  readonly model: Model | null;
+  readonly connection: Connection;
   readonly versions: JsonObject;
 }
 
-export type AuditEntry = JsonObject;
+/** What the audit knows of one call: its entries in their order. */
+export type AuditStory = JsonObject;

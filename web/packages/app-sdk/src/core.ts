@@ -3,8 +3,9 @@
 import type { Port } from "./bridge/port.ts";
 import { Session, type AppContext, type SessionOptions, type Unsubscribe } from "./bridge/session.ts";
 import type {
+  ActorName,
   AppSummary,
-  AuditEntry,
+  AuditStory,
   Call,
   ChatAction,
   ChatState,
@@ -26,6 +27,8 @@ export type MessagesEvent =
       readonly more: boolean;
       readonly calls: readonly Call[];
       readonly sayings: readonly Saying[];
+      /** The process conversations of this one: where agents work. */
+      readonly processes: readonly { readonly conversation_id: string; readonly actor: ActorName }[];
     }
   | { readonly type: "message"; readonly message: Message }
   | { readonly type: "patch"; readonly message_id: string; readonly patch: JsonObject }
@@ -38,6 +41,7 @@ export interface Chat {
     list(request: { readonly conversation_id: string; readonly before?: number; readonly limit?: number }): Promise<{
       readonly messages: readonly Message[];
       readonly more: boolean;
+      readonly calls: readonly Call[];
     }>;
     /** The message as it is now: for a patch that does not follow. */
     get(messageId: string): Promise<Message>;
@@ -70,7 +74,7 @@ export interface Settings {
     readonly app_scope?: string;
     readonly conversation_id?: string;
     readonly limit?: number;
-  }): Promise<readonly AuditEntry[]>;
+  }): Promise<{ readonly stories: readonly AuditStory[]; readonly more: boolean }>;
 }
 
 export interface Core {
@@ -102,7 +106,8 @@ export async function connectCore(port: Port, options: SessionOptions = {}): Pro
     registry: registryOf(session),
     settings: {
       state,
-      audit: async (filter = {}) => field(await session.request("audit.list", { ...filter }), "items"),
+      audit: async (filter = {}) =>
+        (await session.request("audit.list", { ...filter })) as Awaited<ReturnType<Settings["audit"]>>,
     },
     close: () => session.close(),
   };
@@ -112,7 +117,8 @@ function chatOf(session: Session, state: StateFeed<ChatState>): Chat {
   return {
     state,
     messages: {
-      list: async (request) => (await session.request("messages.list", { ...request })) as Awaited<ReturnType<Chat["messages"]["list"]>>,
+      list: async (request) =>
+        (await session.request("messages.list", { ...request })) as Awaited<ReturnType<Chat["messages"]["list"]>>,
       get: async (messageId) => field(await session.request("messages.get", { message_id: messageId }), "message"),
       subscribe: (conversationId, listener) =>
         session.subscribe("messages", { conversation_id: conversationId }, (type, { subscription: _, ...payload }) =>
@@ -123,7 +129,8 @@ function chatOf(session: Session, state: StateFeed<ChatState>): Chat {
       get: async (questionId) => (await session.request("questions.get", { question_id: questionId })) as Question,
     },
     actions: {
-      dispatch: async (id, action, params) => (await session.request("action.dispatch", { id, action, params })) as never,
+      dispatch: async (id, action, params) =>
+        (await session.request("action.dispatch", { id, action, params })) as never,
     },
   };
 }

@@ -38,9 +38,7 @@ export type FromJsonSchema<S> = S extends { readonly const: infer Value }
 
 type FromEach<Branch> = Branch extends unknown ? FromJsonSchema<Branch> : never;
 
-type FromType<S, Type> = Type extends readonly (infer One)[]
-  ? FromOneType<S, One>
-  : FromOneType<S, Type>;
+type FromType<S, Type> = Type extends readonly (infer One)[] ? FromOneType<S, One> : FromOneType<S, Type>;
 
 type FromOneType<S, Type> = Type extends "string"
   ? string

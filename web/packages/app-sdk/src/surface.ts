@@ -73,7 +73,11 @@ export interface AgentMessages {
   }>;
   /** Messages may come again after a new connection: take each `id` once. */
   subscribe(
-    options: { readonly conversation_id?: string; readonly types?: readonly string[]; readonly include_pending?: boolean },
+    options: {
+      readonly conversation_id?: string;
+      readonly types?: readonly string[];
+      readonly include_pending?: boolean;
+    },
     listener: (message: AgentMessage) => void | Promise<void>,
   ): Unsubscribe;
   acknowledge(id: string): Promise<void>;
@@ -112,7 +116,9 @@ export function surfaceOf<State, Data extends JsonObject>(session: Session): Sur
       dispatch: ({ id, action, params = {} }) => session.request("ui.action", { id, action, params }),
     },
     events: { emit: (name, data) => session.tell("surface.event", { name, data }) },
-    diagnostics: { log: (level, message) => session.tell("diagnostics.log", { level, message: message.slice(0, 2000) }) },
+    diagnostics: {
+      log: (level, message) => session.tell("diagnostics.log", { level, message: message.slice(0, 2000) }),
+    },
   };
 }
 
@@ -142,7 +148,8 @@ function lifecycleOf(session: Session): Lifecycle {
 
 function agentMessagesOf(session: Session): AgentMessages {
   return {
-    list: async (request = {}) => (await session.request("inbox.list", { ...request })) as Awaited<ReturnType<AgentMessages["list"]>>,
+    list: async (request = {}) =>
+      (await session.request("inbox.list", { ...request })) as Awaited<ReturnType<AgentMessages["list"]>>,
     subscribe: (options, listener) =>
       session.subscribe("inbox", { ...options }, (_, payload) => listener(payload["message"] as AgentMessage)),
     acknowledge: async (id) => void (await session.request("inbox.ack", { id })),
