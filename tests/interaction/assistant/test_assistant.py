@@ -35,6 +35,7 @@ async def test_a_greeting_gets_one_answer_in_the_conversation_that_says_what_is_
 
 
 async def test_the_end_of_a_run_wakes_the_assistant_without_any_time_passing(world: AssistantWorld) -> None:
+    await world.publish()
     await world.say("hello")
     before = world.world.clock.now_ms()
     for _ in range(50):

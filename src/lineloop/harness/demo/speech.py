@@ -142,7 +142,7 @@ def question_for(tool: ToolSpec, name: str, schema: Mapping[str, Any], reason: s
         return f"{title}：{why}{asked}{span}是多少？" if span else f"{title}：{why}{asked}是什么？"
     span = f" ({low} to {high})" if low is not None and high is not None else ""
     why = f"That does not work: {reason}. " if reason else ""
-    return f"{title}: {why}what should {asked.lower()}{span} be?"
+    return f"{title}: {why}{'What' if why else 'what'} should {asked.lower()}{span} be?"
 
 
 def preparing(tool: ToolSpec, stage: str, *, chinese: bool) -> str | None:
