@@ -36,6 +36,7 @@ class Connection:
         self._since = clock.now_ms()
         self._counts: list[Count] = []
         self._listeners: list[Listener] = []
+        self._waited = False
 
     @property
     def state(self) -> ConnectionState:
@@ -48,7 +49,9 @@ class Connection:
 
     def now(self) -> dict[str, Any]:
         """`{"state", "waiting", "since"}`; `since` is RFC 3339."""
-        return {"state": str(self._state), "waiting": self.waiting, "since": rfc3339(self._since)}
+        waiting = self.waiting
+        self._waited = waiting > 0
+        return {"state": str(self._state), "waiting": waiting, "since": rfc3339(self._since)}
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Calls `listener` after every change. Returns how to stop."""
@@ -70,8 +73,10 @@ class Connection:
         self._settle()
 
     def waiting_changed(self) -> None:
-        """Something was queued or sent. While online that is passing, and nobody is told."""
-        if self._state is not ConnectionState.ONLINE:
+        """Something was queued or sent. While online that is passing: told is only that nothing waits any
+        more, when something was told to.
+        """
+        if self._state is not ConnectionState.ONLINE or (self._waited and not self.waiting):
             self._tell()
 
     def _settle(self) -> None:

@@ -200,7 +200,11 @@ class Runtime:
         self.host_reports = HostIntentEntry(room)
         self.ui_actions = UiActionEntry(room)
         self._sender = OutboxSender(
-            room, tasks, hold_seconds=settings.receipt_hold_seconds, lazy_seconds=settings.lazy_write_seconds
+            room,
+            tasks,
+            hold_seconds=settings.receipt_hold_seconds,
+            lazy_seconds=settings.lazy_write_seconds,
+            on_waiting=self.connection.waiting_changed,
         )
         self._intake = Intake(room, tasks, self._sender)
         self._app_sessions = AppSessions(room, tasks)

@@ -9,7 +9,7 @@ Decides how tests reach both; what they do is their own. Everything an agent doe
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from lineloop.device.host.port import Host
 from lineloop.device.runtime import Runtime
 from lineloop.device.settings import DeviceSettings
 from lineloop.kit.clock import rfc3339
+from lineloop.kit.faults import Faults
 from lineloop.kit.ids import Ids
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.content import envelope_content
@@ -33,6 +34,7 @@ from lineloop.testing.waiting import until
 
 DEVICE = "runtime/laptop"
 AGENT = "operator/assistant"
+PERSON = "user/local"
 
 
 @dataclass(slots=True)
@@ -43,6 +45,21 @@ class FullWorld:
     runtime: Runtime
     agent: httpx.AsyncClient
     conversation_id: str
+    make_runtime: Callable[[], Runtime]
+
+    async def restart_device(self) -> None:
+        """Closes the device and starts a new one on the same data; it need not find a server."""
+        await self.runtime.close()
+        runtime = self.runtime = self.make_runtime()
+        await runtime.start()
+        self.server.clock.settle_on(lambda: runtime.idle)
+
+    async def server_goes(self) -> None:
+        """The server stops; `server_comes` starts it again on the same data."""
+        await self.server.server.close()
+
+    async def server_comes(self) -> None:
+        await self.server.restart()
 
     async def messages(self, **query: str) -> list[dict[str, Any]]:
         """Messages of the conversation by ordinal."""
@@ -110,18 +127,28 @@ def _in_words(envelope: dict[str, Any]) -> str:
 
 
 @asynccontextmanager
-async def full_world(folder: Path, *, host: Host | None = None, **changes: Any) -> AsyncGenerator[FullWorld]:
-    """A server with one conversation, an online device, and an agent that the person has greeted there."""
+async def full_world(
+    folder: Path,
+    *,
+    host: Host | None = None,
+    person: bool = False,
+    faults: Faults | None = None,
+    **changes: Any,
+) -> AsyncGenerator[FullWorld]:
+    """A server with one conversation, an online device, and an agent that the person has greeted there.
+
+    With `person` the device has its person's credential too, as it has in front of a display.
+    """
     async with server_world(folder) as server:
-        token = await server.token(DEVICE)
-        transport = InProcessTransport(server.server.asgi, server.server.open_link, token)
-        runtime = Runtime(
+        make = _maker(
+            server,
             DeviceSettings(folder, Actor.parse(DEVICE).key, **changes),
-            transport,
-            clock=server.clock,
-            ids=Ids(server.clock),
-            host=host or SimulatedHost(),
+            await server.token(DEVICE),
+            await server.token(PERSON) if person else None,
+            lambda: host or SimulatedHost(),
+            faults,
         )
+        runtime = make()
         await runtime.start()
         server.clock.settle_on(lambda: runtime.idle)
         try:
@@ -131,6 +158,40 @@ async def full_world(folder: Path, *, host: Host | None = None, **changes: Any) 
             greeting = {"key": "hello", "text": "hello", "target": Actor.parse(AGENT).to_wire()}
             answer = await server.http.post(f"/v1/conversations/{conversation_id}/messages", json=greeting)
             assert answer.status_code == 201, answer.text
-            yield FullWorld(server, runtime, agent, conversation_id)
+            world = FullWorld(server, runtime, agent, conversation_id, make)
+            try:
+                yield world
+            finally:
+                await world.runtime.close()
         finally:
             await runtime.close()
+
+
+def _maker(
+    server: ServerWorld,
+    settings: DeviceSettings,
+    token: str,
+    person_token: str | None,
+    make_host: Callable[[], Host],
+    faults: Faults | None,
+) -> Callable[[], Runtime]:
+    """Makes devices that reach whichever server is running."""
+
+    async def asgi(scope: Any, receive: Any, send: Any) -> None:
+        await server.server.asgi(scope, receive, send)
+
+    async def open_link(token: str) -> Any:
+        return await server.server.open_link(token)
+
+    def make() -> Runtime:
+        return Runtime(
+            settings,
+            InProcessTransport(asgi, open_link, token),
+            clock=server.clock,
+            ids=Ids(server.clock),
+            host=make_host(),
+            faults=faults,
+            person_transport=InProcessTransport(asgi, open_link, person_token) if person_token else None,
+        )
+
+    return make

@@ -22,6 +22,7 @@ from lineloop.device.decide.facts import (
     CallAccepted,
     CallChanged,
     Effect,
+    Fact,
     OperationEnded,
     OperationStarted,
 )
@@ -38,6 +39,7 @@ from lineloop.protocol.actors import RUNTIME, Actor
 T = TypeVar("T")
 
 Decide = Callable[[Tx, Plan], T]
+CallWatcher = Callable[[frozenset[tuple[str, str]]], None]
 
 SITE_ACCEPT = "device.accept"
 SITE_RESULT = "device.result"
@@ -85,6 +87,20 @@ class Room:
         self.refused: Counter[str] = Counter()
         self.pending = Pending()
         self._on_effects = on_effects
+        self._call_watchers: tuple[CallWatcher, ...] = ()
+
+    def watch_calls(self, watcher: CallWatcher) -> Callable[[], None]:
+        """Tells `watcher` after every commit which calls have changed, as (conversation, ref). Returns how to
+        stop.
+
+        Called on the loop. While nobody watches nothing is gathered.
+        """
+        self._call_watchers = (*self._call_watchers, watcher)
+
+        def stop() -> None:
+            self._call_watchers = tuple(one for one in self._call_watchers if one is not watcher)
+
+        return stop
 
     def submit(self, source: str, decide: Decide[T], *sites: str) -> asyncio.Future[T]:
         """Queues one decision now. `source` is the entry for the audit, `sites` name its fault sites.
@@ -125,7 +141,13 @@ class Room:
         if reached or plan.effects:
             ended = [f.operation.operation_id for f in plan.facts if isinstance(f, OperationEnded)]
             tx.after_commit(partial(self._committed, reached, plan.effects, ended))
+        if self._call_watchers and (changed := _calls_in(plan.facts)):
+            tx.after_commit(partial(self._tell_watchers, changed))
         return answer
+
+    def _tell_watchers(self, changed: frozenset[tuple[str, str]]) -> None:
+        for watcher in self._call_watchers:
+            watcher(changed)
 
     def _committed(self, sites: tuple[str, ...], effects: list[Effect], ended: list[str]) -> None:
         for operation_id in ended:
@@ -162,6 +184,17 @@ class Room:
 
 def _has_failed(done: asyncio.Future[Any]) -> bool:
     return not done.cancelled() and done.exception() is not None
+
+
+def _calls_in(facts: list[Fact]) -> frozenset[tuple[str, str]]:
+    """The calls that a decision is about, as (conversation, ref)."""
+    changed: set[tuple[str, str]] = set()
+    for fact in facts:
+        if isinstance(fact, CallAccepted | CallChanged):
+            changed.add((fact.call.conversation_id, fact.call.ref))
+        elif isinstance(fact, OperationStarted | OperationEnded):
+            changed.add((fact.operation.conversation_id, fact.operation.call_ref))
+    return frozenset(changed)
 
 
 def _sites_of(plan: Plan) -> list[str]:

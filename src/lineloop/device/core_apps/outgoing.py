@@ -8,7 +8,8 @@ feed's own business.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Protocol
 
 import structlog
@@ -25,7 +26,7 @@ Drained = Callable[[], Awaitable[None]]
 class Feed(Protocol):
     """Something that changes. `frames` renders what is news at that moment; it ends when nothing is left."""
 
-    def frames(self) -> AsyncIterator[str]: ...
+    def frames(self) -> AsyncGenerator[str, None]: ...
 
     def failed(self) -> None:
         """What was being rendered could not be read; render the whole when asked again."""
@@ -69,16 +70,20 @@ class Outgoing:
                 await self._render(feed)
 
     async def _render(self, feed: Feed) -> None:
+        """Whatever goes wrong with one feed, the others go on; its next news bring it all again."""
         try:
             await self._room()
-            async for frame in feed.frames():
-                if self._closed:
-                    return
-                self._send(frame)
-                await self._room()
+            async with aclosing(feed.frames()) as frames:
+                async for frame in frames:
+                    if self._closed:
+                        return
+                    self._send(frame)
+                    await self._room()
         except LoopError as error:
-            # The storage is away: the feed's next news, or the page's next question, brings it all again.
             _log.warning("core_feed_failed", code=str(error.code))
+            feed.failed()
+        except Exception:
+            _log.exception("core_feed_broke")
             feed.failed()
 
     async def _room(self) -> None:

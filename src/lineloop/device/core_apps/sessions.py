@@ -7,7 +7,7 @@ behind them. What each app answers is its own module's business.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from lineloop.device.bridge.frames import encode
@@ -154,7 +154,7 @@ class _Init:
         self._context = context
         self._app = app
 
-    async def frames(self) -> AsyncIterator[str]:
+    async def frames(self) -> AsyncGenerator[str, None]:
         payload = {
             "app_scope": self._context.app_scope,
             "app_session_id": self._context.app_session_id,

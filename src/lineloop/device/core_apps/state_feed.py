@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 from lineloop.device.bridge.frames import encode
@@ -24,7 +24,7 @@ class StateFeed:
         self._compose = compose
         self._told: str | None = None
 
-    async def frames(self) -> AsyncIterator[str]:
+    async def frames(self) -> AsyncGenerator[str, None]:
         frame = encode("state.changed", {"subscription": self._subscription, "state": await self._compose()})
         if frame != self._told:
             self._told = frame
@@ -35,21 +35,26 @@ class StateFeed:
 
 
 class States:
-    """`state.get` and `state.subscribe` of one session."""
+    """`state.get`, `state.subscribe` and `state.unsubscribe` of one session.
 
-    def __init__(self, outgoing: Outgoing, compose: Compose) -> None:
+    `on_watched` is called once, when somebody subscribes first.
+    """
+
+    def __init__(
+        self, outgoing: Outgoing, compose: Compose, on_watched: Callable[[], None] | None = None
+    ) -> None:
         self._outgoing = outgoing
         self._compose = compose
+        self._on_watched = on_watched
         self._feeds: dict[str, StateFeed] = {}
 
     @property
     def requests(self) -> dict[str, Request]:
-        return {"state.get": self._get, "state.subscribe": self._subscribe}
-
-    @property
-    def watched(self) -> bool:
-        """Whether somebody has subscribed."""
-        return bool(self._feeds)
+        return {
+            "state.get": self._get,
+            "state.subscribe": self._subscribe,
+            "state.unsubscribe": self._unsubscribe,
+        }
 
     def changed(self) -> None:
         """Something of the state may be different."""
@@ -71,5 +76,14 @@ class States:
         if len(self._feeds) >= MAX_STATE_SUBSCRIPTIONS:
             raise LoopError("too many subscriptions", code=ErrorCode.LIMIT_EXCEEDED)
         self._feeds[name] = StateFeed(name, self._compose)
+        if self._on_watched is not None:
+            self._on_watched()
+            self._on_watched = None
         self._outgoing.mark(self._feeds[name])
         return {"subscription": name}
+
+    async def _unsubscribe(self, payload: dict[str, Any]) -> dict[str, Any]:
+        feed = self._feeds.pop(payload["subscription"], None)
+        if feed is not None:
+            self._outgoing.forget(feed)
+        return {}

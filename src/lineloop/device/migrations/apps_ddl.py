@@ -95,8 +95,8 @@ APPS_DDL: tuple[str, ...] = (
     )
     """,
     "CREATE INDEX app_inbox_pending ON app_inbox (runtime_id, app_scope, state, position)",
-    # What the person has seen: one row per message, newest version, as lineup.content envelope. `author` is who
-    # answers for the message, `run_id` the run that writes it.
+    # What the person has seen: one row per message, newest version, as lineup.content envelope. `author` is
+    # who answers for the message, `run_id` the run that writes it.
     """
     CREATE TABLE person_messages (
       runtime_id TEXT NOT NULL,
@@ -119,9 +119,9 @@ APPS_DDL: tuple[str, ...] = (
     """
     CREATE INDEX person_messages_of_run ON person_messages (runtime_id, run_id) WHERE run_id IS NOT NULL
     """,
-    # Conversations that the person takes part in, and the process conversations below them (`actor` is whose).
-    # Everything from ordinal `held_from` on is in person_messages; NULL: not known. `opening` is the beginning
-    # of the first message, for conversations without a name.
+    # Conversations that the person takes part in, and the process conversations below them (`actor` is
+    # whose). Everything from ordinal `held_from` on is in person_messages; NULL: not known. `opening` is the
+    # beginning of the first message, for conversations without a name.
     """
     CREATE TABLE person_conversations (
       runtime_id TEXT NOT NULL,

@@ -180,13 +180,11 @@ class Conversations:
             raise InvalidRequest("a name is not blank", pointer="/params/name")
         info = await self._loop.create_conversation(name)
         await self._take([info])
+        # Nothing is older than this: its history is complete from the beginning.
+        await self._foundation.write(lambda tx: store.set_held_from(tx, self._runtime_id, info.id, 0))
         return self._known[info.id].to_wire()
 
     # ── looking for them ────────────────────────────────────────────────────────────────────────────────────
-
-    def look_soon(self) -> None:
-        """Something was heard of a conversation that may be new."""
-        self._look_now.set()
 
     async def run(self) -> None:
         """Looks for conversations made elsewhere, for ever: often while somebody watches."""

@@ -150,15 +150,27 @@ class PersonSide:
         Saying it again under the same key changes nothing, unless the server refused it: then it goes again.
         Raises StorageUnavailable.
         """
+        saying = await self.said(conversation_id, content, key=key, target=target, reply_to_id=reply_to_id)
+        return saying.key
+
+    async def said(
+        self,
+        conversation_id: str,
+        content: str | Mapping[str, Any],
+        *,
+        key: str | None = None,
+        target: Actor | None = None,
+        reply_to_id: str | None = None,
+    ) -> Saying:
+        """As `say`: what is kept."""
         body: dict[str, Any] = {"content": _content(content)}
         if target is not None:
             body["target"] = target.to_wire()
         if reply_to_id is not None:
             body["reply_to_id"] = reply_to_id
-        saying = await self.outbox.queue(
+        return await self.outbox.queue(
             conversation_id, key or self._foundation.ids.make("say"), "speak", body
         )
-        return saying.key
 
     async def answer(
         self, conversation_id: str, question_id: str, value: str | None, *, reply_to_id: str | None = None

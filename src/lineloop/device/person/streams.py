@@ -72,6 +72,7 @@ class _Root:
     used: int = 0
     seen: dict[str, int] = field(default_factory=dict[str, int])
     lacking: frozenset[str] = frozenset()
+    refused: bool = False
     task: Any = None
 
     @property
@@ -109,7 +110,7 @@ class Streams:
     @property
     def behind(self) -> bool:
         """Whether some followed conversation has not caught up."""
-        return any(not root.live for root in self._roots.values())
+        return any(not root.live and not root.refused for root in self._roots.values())
 
     def start(self) -> None:
         self._started = True
@@ -189,7 +190,9 @@ class Streams:
         root.task = self._tasks.spawn(self._follow(root), name=root.root_id)
 
     async def _follow(self, root: _Root) -> None:
-        """One stream for ever, from where it was kept. A refusal ends it; whoever asks takes it up again."""
+        """One stream for ever, from where it was kept. A refusal ends it, unless somebody watches: it may be
+        lifted.
+        """
         attempt = 0
         path = f"/v1/conversations/{root.root_id}/stream"
         while True:
@@ -199,14 +202,17 @@ class Streams:
                 )
                 async for event_id, event in stream_once(self._transport, path, last):
                     attempt = 0
+                    root.refused = False
                     await self._take(root, event_id, event)
             except _Gap:
                 _log.info("person_stream_gap", conversation_id=root.root_id)
             except LoopError as error:
                 if not is_transient(error):
                     _log.warning("person_stream_refused", conversation_id=root.root_id, code=str(error.code))
-                    self._roots.pop(root.root_id, None)
-                    return
+                    root.refused = True
+                    if not root.listeners:
+                        self._roots.pop(root.root_id, None)
+                        return
             finally:
                 self._broken(root)
             await self._clock.sleep(self._backoff.delay(attempt))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -47,15 +48,27 @@ class Lane:
 
 
 class OutboxSender:
-    """Drives one device's outbox over its link. Entries come in position order."""
+    """Drives one device's outbox over its link. Entries come in position order.
 
-    def __init__(self, room: Room, tasks: Tasks, *, hold_seconds: float, lazy_seconds: float) -> None:
+    `on_waiting` is called after every change of `waiting`.
+    """
+
+    def __init__(
+        self,
+        room: Room,
+        tasks: Tasks,
+        *,
+        hold_seconds: float,
+        lazy_seconds: float,
+        on_waiting: Callable[[], None] | None = None,
+    ) -> None:
         self._room = room
         self._clock = room.foundation.clock
         self._faults = room.foundation.faults
         self._tasks = tasks
         self._hold_seconds = hold_seconds
         self._lazy_seconds = lazy_seconds
+        self._on_waiting = on_waiting or _nobody_counts
         self._speaker: Speaker | None = None
         self._lanes: dict[str, Lane] = {}
         self._known: set[tuple[str, str]] = set()
@@ -81,6 +94,7 @@ class OutboxSender:
         self._known.add((entry.conversation_id, entry.key))
         lane = self._lanes.setdefault(entry.conversation_id, Lane())
         lane.entries.append(entry)
+        self._on_waiting()
         if urgent or self._hold_seconds <= 0:
             lane.urgent = True
             self._schedule()
@@ -218,6 +232,7 @@ class OutboxSender:
 
     def _settle(self, entry: Entry, refusal: str | None) -> None:
         self._known.discard((entry.conversation_id, entry.key))
+        self._on_waiting()
         self._room.pending.settled.append(Settled(entry.conversation_id, entry.key, refusal))
         self._be_lazy()
 
@@ -235,6 +250,10 @@ async def _all_of(answers: list[asyncio.Future[dict[str, Any]]]) -> list[dict[st
         for answer in answers[len(results) :]:
             answer.cancel()
     return results
+
+
+def _nobody_counts() -> None:
+    """Nobody wants to know how much waits."""
 
 
 def _look_at(answer: asyncio.Future[dict[str, Any]]) -> None:

@@ -109,6 +109,13 @@ _AWAITING_CONSENT = f"""
   WHERE runtime_id = :runtime_id AND {_LIVE} AND state = 'awaiting_consent'
   ORDER BY arrival
 """
+# From the newest backwards, so that a page of a long history ends as soon as it is full.
+_NEWEST_OF_CONVERSATION = f"""
+  SELECT {_COLUMNS} FROM calls
+  WHERE runtime_id = :runtime_id AND conversation_id = :conversation_id
+    AND accepted_at >= :since_ms AND accepted_at < :until_ms
+  ORDER BY arrival DESC LIMIT :limit
+"""
 _RECEIPTS = """
   SELECT sequence, stage, number, reason, facts, created_at FROM receipts
   WHERE call_ref = :ref ORDER BY sequence
@@ -213,6 +220,20 @@ def matching(tx: Tx, runtime_id: str, limit: int, **wanted: str | None) -> list[
     sql = f"SELECT {_COLUMNS} FROM calls WHERE runtime_id = :runtime_id{where}"
     about = {"runtime_id": runtime_id, "limit": limit, **given}
     return [_call(row) for row in tx.all(f"{sql} ORDER BY arrival LIMIT :limit", about)]
+
+
+def newest_of_conversation(
+    tx: Tx, runtime_id: str, conversation_id: str, *, since_ms: int, until_ms: int | None, limit: int
+) -> list[Call]:
+    """The last calls accepted within a time (UTC ms, the end excluded), in arrival order."""
+    about = {
+        "runtime_id": runtime_id,
+        "conversation_id": conversation_id,
+        "since_ms": since_ms,
+        "until_ms": until_ms if until_ms is not None else 2**62,
+        "limit": limit,
+    }
+    return [_call(row) for row in reversed(tx.all(_NEWEST_OF_CONVERSATION, about))]
 
 
 def dispatched(tx: Tx, runtime_id: str) -> list[Call]:
