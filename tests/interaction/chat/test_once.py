@@ -204,3 +204,34 @@ def asks_twice() -> Operator:
         await turn.commit(inbox.position)
 
     return operator
+
+
+async def test_a_recipient_that_is_not_online_is_named_at_once_and_the_text_waits(
+    terminal: Terminal,
+) -> None:
+    terminal.to = Actor("operator", "nobody")
+    with pytest.raises(CommandFailed) as caught:
+        await terminal.say("hi")
+    assert caught.value.code is Exit.TEMPORARY
+    assert terminal.notes == ["operator/nobody is not online; what you said is stored and waits for it"]
+    assert await inputs(terminal) == ["hi"]
+
+
+async def test_an_operator_that_says_nothing_is_spoken_of_after_some_seconds(tmp_path: Path) -> None:
+    async with assistant_world(tmp_path) as world:
+        await world.world.run(always_fails())
+        terminal = Terminal(world, Actor("operator", "broken"))
+        with pytest.raises(AssertionError, match="not over"):
+            await terminal.say("hi", seconds=12)
+        assert len(terminal.notes) == 1
+        assert "no answer yet" in terminal.notes[0]
+
+
+def always_fails() -> Operator:
+    operator = Operator("broken", display_name="Broken")
+
+    @operator.reconcile
+    async def reconcile(turn: Turn) -> None:
+        raise RuntimeError("always")
+
+    return operator
