@@ -12,6 +12,10 @@ export const MarkdownBlock = memo(function MarkdownBlock({ text, open }: { reado
       {markdown.read(text, open).map((part) =>
         part.kind === "code" ? (
           <CodeBlock key={part.key} text={part.text} language={part.language} closed={part.closed || !open} />
+        ) : part.kind === "plain" ? (
+          <div key={part.key} className="markdown">
+            <p className="markdown-plain">{part.text}</p>
+          </div>
         ) : (
           <HtmlPart key={part.key} html={part.html} />
         ),

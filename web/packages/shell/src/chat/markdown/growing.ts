@@ -2,11 +2,14 @@
 // again. The same text read at once gives the same parts.
 
 import { Lexer, type Token, type Tokens } from "marked";
+import { safeHtml, type SafeHtml } from "./policy.ts";
 import { htmlOf } from "./render.ts";
-import type { SafeHtml } from "./policy.ts";
 
 export type Part =
-  | { readonly kind: "html"; readonly key: number; readonly html: SafeHtml }
+  /** `source` is the HTML before it was made safe. */
+  | { readonly kind: "html"; readonly key: number; readonly source: string; readonly html: SafeHtml }
+  /** A paragraph without any markup: nothing of it needs to be read as HTML. */
+  | { readonly kind: "plain"; readonly key: number; readonly text: string }
   | { readonly kind: "code"; readonly key: number; readonly language: string; readonly text: string; readonly closed: boolean };
 
 interface Stretch {
@@ -68,7 +71,22 @@ function partOf(token: Token, key: number, before: Part | undefined): Part | nul
     const language = (code.lang ?? "").split(/\s/, 1)[0] ?? "";
     return { kind: "code", key, language, text: code.text, closed };
   }
-  const html = htmlOf([token]);
-  const same = before?.kind === "html" && String(before.html) === String(html);
-  return same ? before : { kind: "html", key, html };
+  const words = plainWords(token);
+  if (words !== null) return { kind: "plain", key, text: words };
+  const source = htmlOf([token]);
+  if (before?.kind === "html" && before.source === source) return before;
+  return { kind: "html", key, source, html: safeHtml(source) };
+}
+
+/** The words of a paragraph that has nothing but words. */
+function plainWords(token: Token): string | null {
+  if (token.type !== "paragraph") return null;
+  const words: string[] = [];
+  for (const inner of (token as Tokens.Paragraph).tokens) {
+    if (inner.type === "text" && (inner as Tokens.Text).tokens === undefined) words.push((inner as Tokens.Text).text);
+    else if (inner.type === "br") words.push("\n");
+    else if (inner.type === "escape") words.push((inner as Tokens.Escape).text);
+    else return null;
+  }
+  return words.join("");
 }

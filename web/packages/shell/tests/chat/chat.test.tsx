@@ -1,0 +1,508 @@
+// @vitest-environment jsdom
+// What the person sees and does, over a Runtime that does what the test says.
+
+import { act, cleanup, fireEvent, render, screen, waitFor, within } from "@testing-library/react";
+import { StrictMode, useState } from "react";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Chat } from "../../src/chat/index.tsx";
+import { emptyContent, type Block } from "@lineloop/ui-model";
+import { ASSISTANT, FakeCore, Later, PERSON, ROOT, block, call, chatState, held, message, said, stamp } from "./fake-core.ts";
+
+HTMLDialogElement.prototype.showModal ??= function showModal(this: HTMLDialogElement) {
+  this.open = true;
+};
+
+let core: FakeCore;
+const opened: string[] = [];
+
+function Page({ first, docked = false }: { readonly first: string | null; readonly docked?: boolean }) {
+  const [id, setId] = useState(first);
+  const open = (next: string) => {
+    opened.push(next);
+    setId(next);
+  };
+  return <Chat core={core} docked={docked} conversationId={id} onConversation={open} />;
+}
+
+const show = (first: string | null = ROOT) => render(<Page first={first} />);
+const tell = (work: () => void) => act(async () => {
+  work();
+  await new Promise((resolve) => requestAnimationFrame(() => resolve(undefined)));
+});
+const field = () => screen.getByRole<HTMLTextAreaElement>("textbox", { name: "Write a message" });
+const write = (text: string) => fireEvent.change(field(), { target: { value: text } });
+const press = (key: string, more: object = {}) => fireEvent.keyDown(field(), { key, ...more });
+const log = () => screen.getByRole("log");
+const button = (name: string | RegExp, place: HTMLElement = document.body) => within(place).getByRole("button", { name });
+
+beforeEach(() => {
+  core = new FakeCore();
+  opened.length = 0;
+  localStorage.clear();
+});
+afterEach(cleanup);
+
+describe("conversations", () => {
+  test("[L179] the other conversation's late words never appear", async () => {
+    show();
+    await tell(() => core.snapshot({ messages: [message(1, { blocks: [block("text", "words of a")] })] }));
+    const follower = [...core.followings][0];
+    fireEvent.click(button(/Garden/));
+    await tell(() => core.snapshot({ messages: [message(1, { id: "b", blocks: [block("text", "words of b")] })] }, "conv_b"));
+    fireEvent.click(button(/Report/));
+    await tell(() => follower?.onEvent("messages.message", { message: message(2, { blocks: [block("text", "late")] }) as never }));
+    expect(log().textContent).toBe("");
+    await tell(() => core.snapshot({ messages: [message(1, { blocks: [block("text", "words of a")] })] }));
+    expect(log().textContent).toContain("words of a");
+    expect(log().textContent).not.toMatch(/late|words of b/);
+    expect(core.followings.size).toBe(1);
+  });
+
+  test("[L180] mounted twice it follows once", async () => {
+    render(
+      <StrictMode>
+        <Page first={ROOT} />
+      </StrictMode>,
+    );
+    await tell(() => core.snapshot({ messages: [message(1)] }));
+    expect(core.followings.size).toBe(1);
+    expect(screen.getAllByText("message 1")).toHaveLength(1);
+  });
+
+  test("[L183] one that is made in the background does not take the person away", async () => {
+    const made = new Later();
+    core.answers.set("create_conversation", () => made.promise);
+    show();
+    fireEvent.click(button("New conversation"));
+    write("a new thing");
+    press("Enter");
+    fireEvent.click(button(/Garden/));
+    const row = { id: "conv_c", title: "A new thing", name: null, created_at: stamp(9), last_at: stamp(9), last_ordinal: 1, unread: 1 };
+    await tell(() => {
+      made.answer({ id: "conv_c" });
+      core.state.set(chatState({ conversations: [row, ...chatState().conversations] }));
+    });
+    expect(opened).toEqual(["conv_b"]);
+    expect(button(/A new thing/).getAttribute("aria-current")).toBe("false");
+    expect(core.outbox.get()).toMatchObject([{ conversation_id: "conv_c", text: "a new thing" }]);
+  });
+
+  test("[L184] refused first words are shown with their error, and go again into the same conversation", async () => {
+    core.answers.set("create_conversation", () => ({ id: "conv_c" }));
+    show(null);
+    write("first words");
+    press("Enter");
+    await waitFor(() => expect(opened).toEqual(["conv_c"]));
+    await tell(() => core.snapshot({}, "conv_c"));
+    await tell(() => core.outbox.update(([one]) => (one === undefined ? [] : [{ ...one, state: "refused", code: "overloaded" }])));
+    expect(screen.getByRole("alert").textContent).toContain("overloaded");
+    fireEvent.click(button("Try again"));
+    expect(core.asks("again")).toEqual([{ key: "key_1" }]);
+    expect(core.asks("create_conversation")).toHaveLength(1);
+    expect(core.outbox.get()).toMatchObject([{ conversation_id: "conv_c", state: "waiting" }]);
+  });
+
+  test("one that cannot be made keeps the words where they were written", async () => {
+    const made = new Later();
+    core.answers.set("create_conversation", () => made.promise);
+    show(null);
+    write("first words");
+    press("Enter");
+    await tell(() => made.refuse("connection_lost"));
+    expect(field().value).toBe("first words");
+    expect(screen.getByRole("alert").textContent).toContain("connection_lost");
+  });
+
+  test("what was read is told once, with the newest message in sight", async () => {
+    show();
+    await tell(() => core.snapshot({ messages: [message(4)] }));
+    await tell(() => core.message(message(4, { revision: 1 })));
+    expect(core.asks("mark_read")).toEqual([{ conversation_id: ROOT, ordinal: 4 }]);
+  });
+
+  test("Ctrl-K finds one by words of its title", async () => {
+    show();
+    fireEvent.keyDown(document, { key: "k", ctrlKey: true });
+    fireEvent.change(screen.getByRole("combobox", { name: "Find a conversation" }), { target: { value: "gard" } });
+    fireEvent.keyDown(screen.getByRole("combobox", { name: "Find a conversation" }), { key: "Enter" });
+    expect(opened).toEqual(["conv_b"]);
+    expect(screen.queryByRole("combobox", { name: "Find a conversation" })).toBeNull();
+  });
+});
+
+describe("writing", () => {
+  test("Enter sends, Shift-Enter does not, and neither does the Enter of an input method", () => {
+    show();
+    write("你好");
+    press("Enter", { isComposing: true });
+    press("Enter", { keyCode: 229 });
+    press("Enter", { shiftKey: true });
+    expect(core.outbox.get()).toEqual([]);
+    press("Enter");
+    expect(core.outbox.get()).toMatchObject([{ text: "你好", conversation_id: ROOT, target: ASSISTANT }]);
+    expect(field().value).toBe("");
+  });
+
+  test("[L182] a draft stays with its conversation, and so does what was sent", async () => {
+    show();
+    write("for the report");
+    fireEvent.click(button(/Garden/));
+    expect(field().value).toBe("");
+    write("for the garden");
+    fireEvent.click(button(/Report/));
+    expect(field().value).toBe("for the report");
+    press("Enter");
+    fireEvent.click(button(/Garden/));
+    await tell(() => core.snapshot({}, "conv_b"));
+    expect(field().value).toBe("for the garden");
+    expect(log().textContent).toBe("");
+    expect(core.outbox.get()).toMatchObject([{ conversation_id: ROOT, text: "for the report" }]);
+  });
+
+  test("a draft is there again after a reload", () => {
+    const { unmount } = show();
+    write("half a sentence");
+    unmount();
+    show();
+    expect(field().value).toBe("half a sentence");
+  });
+
+  test("↑ in an empty field brings back what was said last; in a draft it moves the caret", async () => {
+    show();
+    await tell(() => core.snapshot({ messages: [said(1, "older"), said(2, "newest"), message(3)] }));
+    press("ArrowUp");
+    expect(field().value).toBe("newest");
+    write("something else");
+    press("ArrowUp");
+    expect(field().value).toBe("something else");
+  });
+
+  test("whom one spoke to last is kept for each conversation", () => {
+    const research = { kind: "operator", key: "research", display_name: "Research", description: "", online: true };
+    core.state.set(chatState({ recipients: [...chatState().recipients, research] }));
+    const { unmount } = show();
+    fireEvent.change(screen.getByRole("combobox", { name: "To" }), { target: { value: "operator/research" } });
+    fireEvent.click(button(/Garden/));
+    expect(screen.getByRole<HTMLSelectElement>("combobox", { name: "To" }).value).toBe("operator/assistant");
+    unmount();
+    show();
+    write("hi");
+    press("Enter");
+    expect(core.outbox.get()).toMatchObject([{ target: { kind: "operator", key: "research" } }]);
+    fireEvent.change(screen.getByRole("combobox", { name: "To" }), { target: { value: "everyone" } });
+    write("all");
+    press("Enter");
+    expect(core.outbox.get()[1]?.target).toBeNull();
+  });
+
+  test("a saying that the server refused goes again under the same key", async () => {
+    show();
+    const refused = held("key_9", { state: "refused", code: "not_participant", text: "again?", target: ASSISTANT });
+    await tell(() => core.snapshot({ sayings: [refused] }));
+    fireEvent.click(button("Try again"));
+    expect(core.asks("say")).toEqual([{ conversation_id: ROOT, key: "key_9", text: "again?", target: ASSISTANT }]);
+    fireEvent.click(button("Edit"));
+    await waitFor(() => expect(field().value).toBe("again?"));
+    expect(core.asks("forget_saying")).toEqual([{ key: "key_9" }]);
+    await tell(() => undefined);
+    expect(screen.queryByRole("alert")).toBeNull();
+  });
+
+  test("while a run works and nothing is written, Send is Stop, and stays honest", async () => {
+    show();
+    const run = message(1, { id: "run_1", purpose: "run", status: "streaming", conversation_id: "conv_p" });
+    await tell(() => core.snapshot({ messages: [run] }));
+    const [stop] = screen.getAllByRole<HTMLButtonElement>("button", { name: "Stop" });
+    fireEvent.click(stop as HTMLElement);
+    await tell(() => undefined);
+    expect(screen.getAllByRole<HTMLButtonElement>("button", { name: /Stopping/ }).every((one) => one.disabled)).toBe(true);
+    expect(log().textContent).not.toContain("Stopped");
+    await tell(() => core.message({ ...run, status: "cancelled", revision: 1 }));
+    expect(log().textContent).toContain("Stopped");
+    expect(screen.queryByRole("button", { name: /Stop/ })).toBeNull();
+    expect(button("Send")).toBeTruthy();
+  });
+});
+
+const CHOICES = [
+  { value: "a", label: "Apples" },
+  { value: "b", label: "Bread" },
+];
+const ask = (more: Partial<Block> = {}): Block => ({
+  ...{ id: "question", type: "ask", text: "What to buy?", choices: CHOICES, allow_other: true, deadline_at: stamp(900) },
+  ...{ state: "pending", value: null },
+  ...more,
+});
+const confirm = (more: Partial<Block> = {}): Block => {
+  const choices = [{ value: "accepted", label: "Do it" }, { value: "declined", label: "Leave it" }];
+  return ask({ type: "confirm", text: "Sure?", choices, allow_other: false, ...more });
+};
+const question = (one: Block, revision = 0) => message(3, { purpose: "question", target: PERSON, blocks: [one], revision });
+const card = () => screen.getByRole("article", { name: "Question to you" });
+
+describe("cards", () => {
+  const ready = async (one: Block) => {
+    show();
+    await tell(() => core.snapshot({ messages: [question(one)] }));
+  };
+
+  test("an answer is sent once, and shown as given only when it is stored", async () => {
+    await ready(ask());
+    const later = new Later();
+    core.answers.set("answer", () => later.promise);
+    fireEvent.click(within(card()).getByLabelText("Bread"));
+    fireEvent.click(button("Answer", card()));
+    fireEvent.submit(card().querySelector("form") as HTMLFormElement);
+    expect(core.asks("answer")).toEqual([{ conversation_id: ROOT, question_id: "msg_3", value: "b" }]);
+    expect(card().querySelector("fieldset")?.disabled).toBe(true);
+    await tell(() => later.answer({}));
+    expect(card().dataset["state"]).toBe("pending");
+    expect(card().querySelector("fieldset")?.disabled).toBe(true);
+    await tell(() => core.message(question(ask({ state: "success", value: "a" }), 1)));
+    expect(within(card()).getByLabelText<HTMLInputElement>("Apples").checked).toBe(true);
+    expect(within(card()).getByLabelText<HTMLInputElement>("Bread").checked).toBe(false);
+    expect(card().textContent).toContain("Answered");
+  });
+
+  test("what was typed stays when it could not be sent, and can be sent again", async () => {
+    await ready(ask());
+    const later = new Later();
+    core.answers.set("answer", () => later.promise);
+    const words = within(card()).getByRole<HTMLTextAreaElement>("textbox");
+    fireEvent.change(words, { target: { value: "  olives " } });
+    fireEvent.keyDown(words, { key: "Enter", isComposing: true });
+    expect(core.asks("answer")).toEqual([]);
+    fireEvent.keyDown(words, { key: "Enter" });
+    await tell(() => later.refuse("connection_lost"));
+    expect(words.value).toBe("  olives ");
+    expect(screen.getByRole("alert").textContent).toContain("connection_lost");
+    fireEvent.click(button("Answer", card()));
+    expect(core.asks("answer").map((one) => one["value"])).toEqual(["olives", "olives"]);
+  });
+
+  test("Escape dismisses, an own label accepts or declines", async () => {
+    await ready(confirm());
+    fireEvent.keyDown(button("Do it", card()), { key: "Escape" });
+    await tell(() => undefined);
+    expect(core.asks("answer")).toMatchObject([{ value: null }]);
+    cleanup();
+    core = new FakeCore();
+    await ready(confirm());
+    fireEvent.click(button("Leave it", card()));
+    expect(core.asks("answer")).toMatchObject([{ value: "declined" }]);
+  });
+
+  test("declined, dismissed and not answered in time are different things, and none is an error", async () => {
+    await ready(confirm({ state: "success", value: "declined" }));
+    expect(card().textContent).toContain("Declined");
+    expect(within(card()).getByLabelText<HTMLInputElement>("Leave it").checked).toBe(true);
+    for (const [state, words] of [["dismissed", "Dismissed"], ["timeout", "Nobody answered in time"]] as const) {
+      await tell(() => core.message(question(confirm({ state }), 1)));
+      expect(card().textContent).toContain(words);
+      expect(card().querySelector(":checked")).toBeNull();
+      expect(card().textContent).toContain("Do it");
+    }
+    expect(screen.queryByRole("alert")).toBeNull();
+  });
+
+  test("[L182] an answer goes to the conversation of its question, whatever is open by then", async () => {
+    await ready(ask());
+    const later = new Later();
+    core.answers.set("answer", () => later.promise);
+    fireEvent.click(within(card()).getByLabelText("Bread"));
+    fireEvent.click(button("Answer", card()));
+    fireEvent.click(button(/Garden/));
+    await tell(() => core.snapshot({}, "conv_b"));
+    await tell(() => later.refuse("connection_lost"));
+    expect(core.asks("answer")).toMatchObject([{ conversation_id: ROOT }]);
+    expect(screen.queryByRole("alert")).toBeNull();
+    expect(log().textContent).toBe("");
+  });
+
+  const reply = (more: Partial<Block>): Block => ({
+    ...{ id: "reply", type: "human_reply", question_id: "msg_0", kind: "ask", question: "What to buy?", choices: CHOICES },
+    ...{ dismissed: false, value: "b", label: "Bread" },
+    ...more,
+  });
+  const replied = async (more: Partial<Block> = {}) => {
+    show();
+    await tell(() => core.snapshot({ messages: [message(4, { actor: PERSON, purpose: "answer", blocks: [reply(more)] })] }));
+    return log().querySelector<HTMLElement>(".reply-card") as HTMLElement;
+  };
+
+  test("[L186] a reply needs no question to be shown", async () => {
+    const shown = await replied();
+    const chosen = within(shown).getByRole<HTMLInputElement>("radio", { name: "Bread" });
+    expect([chosen.checked, chosen.disabled]).toEqual([true, true]);
+    expect(within(shown).getByRole("link").getAttribute("href")).toBe("#message-msg_0");
+    expect(shown.querySelector("button, textarea")).toBeNull();
+    expect(core.asks("questions.get")).toEqual([]);
+  });
+
+  test("[L188] one's own words are only read, a dismissed reply selects nothing, an open question can be typed into", async () => {
+    const words = await replied({ choices: [], value: "olives", label: "olives" });
+    expect(words.textContent).toContain("olives");
+    expect(words.querySelector("textarea")).toBeNull();
+    cleanup();
+    const dismissed = await replied({ dismissed: true, value: null, label: null });
+    expect(dismissed.querySelector("input")).toBeNull();
+    expect(dismissed.textContent).toContain("Dismissed");
+    cleanup();
+    await ready(ask({ choices: [] }));
+    expect(within(card()).getByRole("textbox")).toBeTruthy();
+    await tell(() => core.message(question(ask({ choices: [], state: "success", value: "olives" }), 1)));
+    expect(card().textContent).toContain("olives");
+    expect(within(card()).queryByRole("textbox")).toBeNull();
+  });
+
+  test("[L189] a plain message that replies to a question is plain", async () => {
+    show();
+    await tell(() => core.snapshot({ messages: [question(ask()), said(4, "Bread", { reply_to_id: "msg_3" })] }));
+    expect(log().querySelectorAll(".card, .reply-card")).toHaveLength(1);
+    expect(card().dataset["state"]).toBe("pending");
+  });
+
+  test.each([
+    ["not a list", { choices: "ab" }],
+    ["not objects", { choices: ["a"] }],
+    ["no labels", { choices: [{ value: "a" }] }],
+    ["a value twice", { choices: [...CHOICES, ...CHOICES] }],
+    ["no text", { text: 7 }],
+    ["an unknown state", { state: "maybe" }],
+    ["a confirmation with one choice", { type: "confirm", choices: [CHOICES[0] as never] }],
+  ])("[L191] a card that cannot be read says so: %s", async (_, broken) => {
+    show();
+    await tell(() => core.snapshot({ messages: [question(ask(broken as Partial<Block>)), message(5)] }));
+    expect(log().textContent).toContain("This card cannot be displayed.");
+    expect(log().textContent).toContain("message 5");
+    expect(log().querySelector("form, input")).toBeNull();
+  });
+});
+
+describe("blocks", () => {
+  const shown = async (...blocks: Block[]) => {
+    show();
+    await tell(() => core.snapshot({ messages: [message(1, { blocks })] }));
+    return log();
+  };
+
+  test("[L190] text is verbatim, markdown is drawn, a tool shows its name and state", async () => {
+    const tool: Block = { id: "t", type: "tool", name: "notes__search", title: "notes__search", state: "dispatched", arguments: { q: 1 } };
+    const place = await shown(block("text", "**not bold** <b>x</b>"), block("markdown", "**bold** `code`"), tool);
+    expect(place.querySelector(".block-text")?.textContent).toBe("**not bold** <b>x</b>");
+    expect(place.querySelector("strong")?.textContent).toBe("bold");
+    expect(place.querySelector(".block-markdown code")?.textContent).toBe("code");
+    expect(place.querySelector(".block-tool summary")?.textContent).toContain("notes__search");
+    expect(place.querySelector(".block-tool summary")?.textContent).toContain("at work");
+  });
+
+  test("[L191] an unknown type is visible and does nothing", async () => {
+    const place = await shown({ id: "h", type: "hologram", html: "<button>x</button>", src: "http://sink.example/a.png" });
+    expect(place.textContent).toContain("hologram");
+    const body = place.querySelector(".block-unknown");
+    expect(body?.querySelector("button, a, img, input, iframe, form")).toBeNull();
+  });
+
+  test("a text result that repeats what was said is not said twice", async () => {
+    const place = await shown(block("text", "forty-two"), { id: "result", type: "result", format: "text", content: "forty-two" });
+    expect(screen.getAllByText("forty-two")).toHaveLength(1);
+    cleanup();
+    await shown({ id: "result", type: "result", format: "json", content: { answer: 42 } });
+    expect(log().textContent).toContain('"answer": 42');
+    expect(place).toBeTruthy();
+  });
+
+  test("[L198] visible text stays beside the sign of how it stands", async () => {
+    show();
+    const one = message(1, { status: "streaming", blocks: [block("text", "half an")] });
+    await tell(() => core.snapshot({ messages: [one] }));
+    expect(log().querySelector("[data-streaming=true]")?.textContent).toContain("half an");
+    await tell(() => core.message({ ...one, status: "cancelled", revision: 1 }));
+    expect(log().textContent).toMatch(/half an.*Stopped/);
+    const content = { ...one.content, meta: { error: { code: "model_unavailable", message: "no answer" } } };
+    await tell(() => core.message({ ...one, status: "failed", revision: 2, content }));
+    expect(log().textContent).toMatch(/half an.*no answer.*model_unavailable/);
+  });
+
+  test("begin and end of an answer are announced, its words are not", async () => {
+    show();
+    await tell(() => core.snapshot());
+    const status = screen.getAllByRole("status").at(-1) as HTMLElement;
+    const one = message(1, { status: "streaming", blocks: [block("text", "so")] });
+    await tell(() => core.message(one));
+    expect(status.textContent).toBe("Assistant is answering");
+    await tell(() => core.append("msg_1", 1, " far"));
+    expect(status.textContent).toBe("Assistant is answering");
+    await tell(() => core.message({ ...one, status: "completed", revision: 2 }));
+    expect(status.textContent).toBe("Assistant has answered");
+    expect(log().getAttribute("aria-live")).toBe("off");
+  });
+
+  test("a call stands under the words that caused it and follows its receipts", async () => {
+    show();
+    const run = message(1, { id: "run_1", purpose: "run", status: "streaming", conversation_id: "conv_p", content: { ...emptyContent(), meta: { input_id: "msg_1" } } });
+    await tell(() => core.snapshot({ messages: [said(1, "tea"), run], calls: [call({ run_message_id: "run_1" })] }));
+    const line = () => document.querySelector("#message-msg_1 .call-line summary")?.textContent ?? "";
+    expect(line()).toContain("Pomodoro");
+    expect(line()).toContain("asked for");
+    const ends_at = new Date(Date.now() + 60_500).toISOString();
+    const receipts = [{ stage: "starting", sequence: 1, at: stamp(2) }, { stage: "started", sequence: 2, at: stamp(3) }];
+    await tell(() => core.tell("call", { call: call({ run_message_id: "run_1", state: "operating", receipts, ends_at }) }));
+    expect(line()).toMatch(/running.*1:0[01] left/);
+    const ended = { state: "succeeded", ended_at: stamp(60), result: { outcome: "interrupted", elapsed_ms: 57_000, reason: "user_request" } };
+    await tell(() => core.tell("call", { call: call({ run_message_id: "run_1", receipts, ...ended }) }));
+    expect(line()).toMatch(/ended early · user request.*0:57/);
+  });
+});
+
+describe("the work behind a message", () => {
+  const pane = () => screen.getByRole("complementary", { name: "Work" });
+
+  test("[L197] nothing selected, nobody at work, searching and nothing done have their own words", async () => {
+    core.answers.set("messages.list", () => ({ messages: [], more: false }));
+    show();
+    await tell(() => core.snapshot());
+    expect(pane().textContent).toContain("Choose a message");
+    await tell(() => core.message(said(1, "to all", { target: null })));
+    expect(pane().textContent).toContain("No operator works on this");
+    await tell(() => core.message(said(2, "do it")));
+    expect(pane().textContent).toContain("Assistant");
+    expect(pane().textContent).toContain("Looking for what Assistant did");
+    await tell(() => core.snapshot({ messages: [said(2, "do it")], processes: [{ conversation_id: "conv_p", actor: ASSISTANT }] }));
+    expect(pane().textContent).toContain("has done nothing for this message yet");
+  });
+
+  test("shows what was done, fetched for an old message, with calls and how long it took", async () => {
+    const work = message(1, {
+      ...{ id: "run_1", purpose: "run", conversation_id: "conv_p", created_at: stamp(2), updated_at: stamp(67) },
+      content: { ...emptyContent(), meta: { input_id: "msg_1" }, blocks: [block("text", "looked it up")] },
+    });
+    core.answers.set("messages.list", () => ({ messages: [work] as never, more: false }));
+    show();
+    const calls = [call({ run_message_id: "run_1" })];
+    await tell(() => core.snapshot({ messages: [said(1, "do it"), message(9, { reply_to_id: "msg_1" })], calls, processes: [{ conversation_id: "conv_p", actor: ASSISTANT }] }));
+    await tell(() => undefined);
+    expect(core.asks("messages.list")).toEqual([{ conversation_id: "conv_p", limit: 50 }]);
+    expect(pane().textContent).toContain("looked it up");
+    expect(pane().textContent).toContain("1:05");
+    expect(pane().textContent).toContain("Pomodoro");
+    fireEvent.click(within(document.getElementById("message-msg_9") as HTMLElement).getByRole("button", { name: "Show the work behind this" }));
+    expect(pane().textContent).toContain("looked it up");
+  });
+});
+
+test("docked it shows one conversation and nothing else", async () => {
+  render(<Page first={ROOT} docked />);
+  await tell(() => core.snapshot({ messages: [message(1)] }));
+  expect(screen.queryByRole("navigation")).toBeNull();
+  expect(screen.queryByRole("complementary")).toBeNull();
+  expect(log().textContent).toContain("message 1");
+});
+
+test("offline and gone are said, with how much waits", async () => {
+  show();
+  await tell(() => core.state.set(chatState({ connection: { state: "offline", waiting: 2, since: stamp(1) } })));
+  expect(document.body.textContent).toContain("2 messages wait");
+  await tell(() => core.link.set("gone"));
+  expect(document.body.textContent).toContain("not running on this device");
+});
