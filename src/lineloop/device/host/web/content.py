@@ -33,6 +33,8 @@ _DENIED = (
     "publickey-credentials-create", "publickey-credentials-get", "screen-wake-lock", "serial",
     "speaker-selection", "storage-access", "usb", "web-share", "window-management", "xr-spatial-tracking",
 )  # fmt: skip
+# Where a file would become a document: an SVG with scripts, say, which would run without the boot shim.
+_DOCUMENTS = frozenset({"document", "iframe", "frame", "object", "embed", "fencedframe"})
 _PERMISSIONS = ", ".join(f"{name}=()" for name in _DENIED).encode()
 
 
@@ -101,6 +103,8 @@ class ContentApp:
         found = self._launches.boot if name == BOOT else launch.surface.files.get(name)
         if found is None:
             return nothing[0], launch.path
+        if header(scope, b"sec-fetch-dest") in _DOCUMENTS:
+            return said(403, "this file is a part of a page, not a page"), launch.path
         return Plain(200, found.data, found.media_type), launch.path
 
     def _headers(self, path: str) -> list[tuple[bytes, bytes]]:
