@@ -40,7 +40,10 @@ export type LifecycleEvent =
   | { readonly type: "closing"; readonly wait_ms?: number; readonly reason?: string };
 
 export interface Lifecycle {
-  /** Hears the newest event at once, if there was one, and then every further one. */
+  /**
+   * Hears at once what came before anybody listened: `restore`, if there was one, then the newest event. Then every
+   * further one.
+   */
   subscribe(listener: (event: LifecycleEvent) => void): Unsubscribe;
   /** Saves up to 64 KiB that a later `restore` brings back. */
   snapshot(data: Json): Promise<void>;
@@ -93,10 +96,6 @@ export interface Surface<State = SurfaceState, Data extends JsonObject = JsonObj
     /** A UI action that the manifest declares. A repeat under the same `id` acts once. */
     dispatch(action: { readonly id: string; readonly action: string; readonly params?: JsonObject }): Promise<unknown>;
   };
-  readonly events: {
-    /** A surface event that the manifest declares. */
-    emit(name: string, data: Json): void;
-  };
   readonly diagnostics: { log(level: "debug" | "info" | "warning" | "error", message: string): void };
 }
 
@@ -115,7 +114,6 @@ export function surfaceOf<State, Data extends JsonObject>(session: Session): Sur
     actions: {
       dispatch: ({ id, action, params = {} }) => session.request("ui.action", { id, action, params }),
     },
-    events: { emit: (name, data) => session.tell("surface.event", { name, data }) },
     diagnostics: {
       log: (level, message) => session.tell("diagnostics.log", { level, message: message.slice(0, 2000) }),
     },
@@ -136,11 +134,23 @@ export function stateOf<State>(session: Session): StateFeed<State> {
 
 function lifecycleOf(session: Session): Lifecycle {
   const newest = new Newest<LifecycleEvent>(session, null);
+  let restored: LifecycleEvent | null = null;
+  let heard = false;
   for (const type of PHASES) {
-    session.on(`lifecycle.${type}`, (payload) => newest.set({ ...payload, type } as LifecycleEvent));
+    session.on(`lifecycle.${type}`, (payload) => {
+      const event = { ...payload, type } as LifecycleEvent;
+      if (type === "restore" && !heard) restored = event;
+      else newest.set(event);
+    });
   }
   return {
-    subscribe: (listener) => newest.subscribe(listener),
+    subscribe: (listener) => {
+      heard = true;
+      const missed = restored;
+      restored = null;
+      if (missed !== null) session.guard(() => listener(missed));
+      return newest.subscribe(listener);
+    },
     snapshot: async (data) => void (await session.request("lifecycle.snapshot", { data })),
     deferClose: async (waitMs) => void (await session.request("lifecycle.defer_close", { wait_ms: waitMs })),
   };

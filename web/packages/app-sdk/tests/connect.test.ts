@@ -172,6 +172,20 @@ describe("what a surface is told", () => {
     expect(seen).toEqual([{ type: "foreground" }, { type: "closing", wait_ms: 500, reason: "completed" }]);
   });
 
+  test("what a restore brings back is heard although a later event came meanwhile", async () => {
+    const { surface, port } = await connected();
+    await port.tell("lifecycle.restore", { snapshot: { page: 2 } });
+    await port.tell("lifecycle.foreground");
+    const seen: unknown[] = [];
+    surface.lifecycle.subscribe((event) => seen.push(event));
+    await port.tell("lifecycle.restore", { snapshot: { page: 3 } });
+    expect(seen).toEqual([
+      { type: "restore", snapshot: { page: 2 } },
+      { type: "foreground" },
+      { type: "restore", snapshot: { page: 3 } },
+    ]);
+  });
+
   test("values that are not texts are not looked at", async () => {
     const { surface, port } = await connected();
     await port.give({ v: 1, type: "state.changed", payload: { state: 1 } });
@@ -195,7 +209,6 @@ describe("what a surface asks", () => {
     ["inbox.list", (s) => s.agentMessages.list({ after: 3 }), { after: 3 }],
     ["inbox.ack", (s) => s.agentMessages.acknowledge("i1"), { id: "i1" }],
     ["session.get", (s) => s.sessionData.get(), {}],
-    ["surface.event", (s) => s.events.emit("opened", { n: 1 }), { name: "opened", data: { n: 1 } }],
     ["diagnostics.log", (s) => s.diagnostics.log("info", "hi"), { level: "info", message: "hi" }],
   ])("%s", async (type, ask, payload) => {
     const { surface, port } = await connected();
