@@ -82,7 +82,12 @@ def message(id: str, ordinal: int, actor: tuple[str, str], text: str) -> State:
         "revision": 1,
         "ordinal": ordinal,
         "offset": ordinal,
-        "content": {"version": "1.1", "biz": "chat", "blocks": [{"id": "text", "type": "text", "content": text}], "meta": {}},
+        "content": {
+            "version": "1.1",
+            "biz": "chat",
+            "blocks": [{"id": "text", "type": "text", "content": text}],
+            "meta": {},
+        },
         "created_at": WHEN,
         "updated_at": WHEN,
     }
@@ -114,7 +119,9 @@ class MockRuntime:
             conversation("c3", "读书笔记"),
         ]
         self.messages = [
-            message("m1", 1, ("user", "local"), "I need an hour of quiet work. Start a 25 minute focus please."),
+            message(
+                "m1", 1, ("user", "local"), "I need an hour of quiet work. Start a 25 minute focus please."
+            ),
             message("m2", 2, ("operator", "assistant"), "Started: 25 minutes. Say “stop” and I end it."),
         ]
         self.heard: list[State] = []
@@ -259,7 +266,9 @@ class MockRuntime:
     async def _obey(self, kind: str, payload: State) -> None:
         if kind == "consent.answer":
             sheets = self.parts["consent"]["sheets"]
-            self.parts["consent"]["sheets"] = [one for one in sheets if one["call_ref"] != payload["call_ref"]]
+            self.parts["consent"]["sheets"] = [
+                one for one in sheets if one["call_ref"] != payload["call_ref"]
+            ]
         elif kind == "apps.launch":
             scope = payload["app_scope"]
             self.show(instance(f"ins_{scope}", scope, scope.title(), payload["conversation_id"]))

@@ -34,6 +34,16 @@ function isDark(page: Window): boolean {
   return chosen === undefined ? page.matchMedia("(prefers-color-scheme: dark)").matches : chosen === "dark";
 }
 
+/** Sooner than any timer. */
+function soon(work: () => void): void {
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = () => {
+    port1.close();
+    work();
+  };
+  port2.postMessage(null);
+}
+
 export function makeParts(page: Window, time: Time = PAGE_TIME): Parts {
   const { document } = page;
   const sight = () => ({ visible: document.visibilityState === "visible", focused: document.hasFocus() });
@@ -51,11 +61,14 @@ export function makeParts(page: Window, time: Time = PAGE_TIME): Parts {
     sendText: (launch, text) => client.send("frame", { launch, text }),
     openGate,
     after: (wait_ms, work) => time.after(wait_ms, work),
+    now: () => time.now(),
   });
   const guard = new FocusGuard({
     document,
     now: () => time.now(),
     after: (wait_ms, work) => time.after(wait_ms, work),
+    next: soon,
+    ageOf: (frame) => stage.ageOf(frame),
     isAppFrame: (element) => stage.instanceOf(element) !== null,
     onThief: (frame) => {
       const instance_id = stage.instanceOf(frame);

@@ -32,7 +32,7 @@ export function ModelChoice({ desk, onChosen }: { readonly desk: Desk; readonly 
     }
   };
   return (
-    <div className="choice" aria-busy={attempt !== null}>
+    <div className="model-choice" aria-busy={attempt !== null}>
       <LocalModels desk={desk} busy={attempt?.target ?? null} onChoose={(target, label) => void choose(target, label, null)} />
       <HostedModel
         busy={attempt !== null}
@@ -49,7 +49,7 @@ export function ModelChoice({ desk, onChosen }: { readonly desk: Desk; readonly 
         </button>
       </Option>
       {failure !== null && (
-        <p className="choice-failure" role="alert">
+        <p className="model-failure" role="alert">
           {failure}
         </p>
       )}
@@ -59,13 +59,13 @@ export function ModelChoice({ desk, onChosen }: { readonly desk: Desk; readonly 
 
 function Option(props: { icon: ReactNode; title: string; why: string; children: ReactNode }) {
   return (
-    <section className="option">
-      <span className="option-icon">{props.icon}</span>
-      <div className="option-text">
+    <section className="model-option">
+      <span className="model-option-icon">{props.icon}</span>
+      <div className="model-option-text">
         <h3>{props.title}</h3>
         <p>{props.why}</p>
       </div>
-      <div className="option-act">{props.children}</div>
+      <div className="model-option-act">{props.children}</div>
     </section>
   );
 }
@@ -89,12 +89,12 @@ function LocalModels({ desk, busy, onChoose }: LocalProps) {
   return (
     <Option icon={<Cpu aria-hidden size={20} strokeWidth={1.75} />} title={t("model.local")} why={t("model.local.why")}>
       {found === null && (
-        <p className="choice-looking">
+        <p className="model-note">
           <span className="spinner" aria-hidden /> {t("model.looking")}
         </p>
       )}
       {found?.length === 0 && (
-        <p className="choice-none">
+        <p className="model-note">
           {t("model.none")}{" "}
           <button type="button" className="button quiet small" onClick={() => void look()}>
             <RefreshCw aria-hidden size={14} /> {t("model.again")}
@@ -102,11 +102,11 @@ function LocalModels({ desk, busy, onChoose }: LocalProps) {
         </p>
       )}
       {found !== null && found.length > 0 && (
-        <ul className="models">
+        <ul className="model-list">
           {found.flatMap((server) =>
             server.models.length === 0
               ? [
-                  <li key={server.id} className="model-empty">
+                  <li key={server.id} className="model-note">
                     <strong>{visibleLine(server.label)}</strong> {t("model.empty")}
                   </li>,
                 ]
@@ -116,7 +116,7 @@ function LocalModels({ desk, busy, onChoose }: LocalProps) {
                     <li key={target}>
                       <button
                         type="button"
-                        className="model"
+                        className="model-row"
                         disabled={busy !== null}
                         data-busy={busy === target || undefined}
                         onClick={() => onChoose(target, name)}
@@ -144,7 +144,7 @@ function HostedModel({ busy, onChoose }: { busy: boolean; onChoose: (name: strin
   };
   return (
     <Option icon={<KeyRound aria-hidden size={20} strokeWidth={1.75} />} title={t("model.hosted")} why={t("model.hosted.why")}>
-      <form className="hosted" onSubmit={submit}>
+      <form className="model-hosted" onSubmit={submit}>
         <label>
           <span>{t("model.hosted.name")}</span>
           <input value={name} onChange={(event) => setName(event.target.value)} placeholder="gpt-5-mini" spellCheck={false} autoCapitalize="off" autoComplete="off" required />

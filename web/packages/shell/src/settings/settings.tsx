@@ -80,9 +80,9 @@ interface ChoicesProps<V extends string> {
 
 function Choices<V extends string>({ title, name, value, options, onChoose }: ChoicesProps<V>) {
   return (
-    <fieldset className="choices">
+    <fieldset className="setting-choices">
       <legend>{title}</legend>
-      <div className="segments">
+      <div className="setting-segments">
         {options.map(([option, label]) => (
           <label key={option} data-chosen={option === value || undefined}>
             <input type="radio" name={name} value={option} checked={option === value} onChange={() => onChoose(option)} />
@@ -102,7 +102,7 @@ function About({ desk }: { readonly desk: Desk }) {
   return (
     <section>
       <h2>{t("settings.about")}</h2>
-      <dl className="facts">
+      <dl className="fact-list">
         <dt>{t("settings.device")}</dt>
         <dd>{typeof device === "string" ? visibleLine(device) : "–"}</dd>
         <dt>{t("settings.person")}</dt>

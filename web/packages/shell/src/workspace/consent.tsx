@@ -101,7 +101,7 @@ function Facts({ sheet, conversation }: { readonly sheet: Sheet; readonly conver
   const t = useText();
   const params = Object.entries(sheet.params);
   return (
-    <dl className="facts">
+    <dl className="fact-list">
       <dt>{t("consent.app")}</dt>
       <dd>
         <strong>{visibleLine(sheet.app_title)}</strong> <code>{visibleLine(sheet.app_scope)}</code>
@@ -127,7 +127,7 @@ function Facts({ sheet, conversation }: { readonly sheet: Sheet; readonly conver
         {params.length === 0 ? (
           t("consent.no_params")
         ) : (
-          <dl className="params" tabIndex={0} role="group" aria-label={t("consent.params")}>
+          <dl className="consent-params" tabIndex={0} role="group" aria-label={t("consent.params")}>
             {params.map(([name, value]) => (
               <div key={name}>
                 <dt>{visibleLine(name)}</dt>

@@ -1,25 +1,30 @@
-// Keeps what a person types in the shell out of apps. A frame can take the focus whenever it likes; no attribute
-// stops it. So the shell takes it back, unless a person put it there.
+// Keeps what a person types in the shell out of apps. A frame can take the focus whenever it likes; browsers that
+// know `focus-without-user-activation` do not let it, in all others the shell takes the focus back and ends an app
+// that goes on.
 //
-// How that is known: a click inside a frame makes the page active for a while (user activation reaches the frames
-// around it), and nothing an app does can fake it. But typing in the shell makes the page active, too. Until that
-// has worn off, a transparent shield lies over the apps while a person is busy in the shell: the press on it is
-// the shell's own, and lets the app have the focus.
+// How a person's own click is known: it makes the page active for a while (user activation reaches the frames
+// around the one that was clicked), and nothing an app does can fake it. But typing in the shell makes the page
+// active, too. Until that has worn off, a transparent shield lies over the apps while a person is busy in the
+// shell: the press on it is the shell's own, and lets the app have the focus.
 
 import { Store } from "../runtime/store.ts";
 
 /** Longer than a browser counts one input as recent. */
 export const ACTIVE_MS = 5_500;
-const MAX_THEFTS = 10;
-const THEFT_WINDOW_MS = 10_000;
+/** An app that has just opened may put the focus into its first field, once; it does not get it. */
+export const FRESH_MS = 5_000;
 
 export interface GuardParts {
   readonly document: Document;
   readonly now: () => number;
   readonly after: (wait_ms: number, work: () => void) => () => void;
+  /** Runs `work` as the very next thing, but not within what runs now. */
+  readonly next: (work: () => void) => void;
   /** Whether an element is a frame of an app. */
   readonly isAppFrame: (element: Element | null) => boolean;
-  /** An app keeps on taking the focus. */
+  /** How long ago the app in this frame was opened; null when it is not the one that is shown. */
+  readonly ageOf: (frame: Element) => number | null;
+  /** An app took the focus from a person who was busy in the shell. */
   readonly onThief: (frame: Element) => void;
 }
 
@@ -31,7 +36,7 @@ export class FocusGuard {
   #busy: HTMLElement | null = null;
   #lastInput = -Infinity;
   #granted: Element | null = null;
-  #thefts: number[] = [];
+  readonly #forgiven = new WeakSet<Element>();
   #stopTimer: () => void = () => undefined;
 
   constructor(parts: GuardParts) {
@@ -90,23 +95,24 @@ export class FocusGuard {
       this.#judge();
       return;
     }
-    (frame as HTMLElement).blur();
+    if ((this.#parts.ageOf(frame) ?? FRESH_MS) < FRESH_MS && !this.#forgiven.has(frame)) this.#forgiven.add(frame);
+    else this.#parts.onThief(frame);
+    // Not now: the browser is still moving the focus and would move on over whatever is done in between.
+    this.#parts.next(() => this.#takeBack(busy));
+  }
+
+  #takeBack(busy: HTMLElement): void {
+    const now = this.#parts.document.activeElement;
+    if (now === busy || now === this.#granted || this.#busy !== busy || !busy.isConnected) return;
+    if (this.#parts.isAppFrame(now)) (now as HTMLElement).blur();
+    this.#parts.document.defaultView?.focus();
     busy.focus({ preventScroll: true });
-    this.#count(frame);
   }
 
   /** Whether only a click inside a frame can have made the page active. */
   #wasClicked(): boolean {
     const activation = this.#parts.document.defaultView?.navigator.userActivation;
     return this.#parts.now() - this.#lastInput > ACTIVE_MS && activation?.isActive === true;
-  }
-
-  #count(frame: Element): void {
-    const now = this.#parts.now();
-    this.#thefts = [...this.#thefts.filter((at) => now - at < THEFT_WINDOW_MS), now];
-    if (this.#thefts.length <= MAX_THEFTS) return;
-    this.#thefts = [];
-    this.#parts.onThief(frame);
   }
 
   #judge(): void {

@@ -48,7 +48,8 @@ export class SurfaceFrame {
     const element = parts.container.ownerDocument.createElement("iframe");
     element.setAttribute("sandbox", "allow-scripts");
     element.setAttribute("referrerpolicy", "no-referrer");
-    element.setAttribute("allow", "");
+    // Everything is denied by the answer's own header; this is what only the embedding page can deny.
+    element.setAttribute("allow", "focus-without-user-activation 'none'");
     element.title = parts.title;
     // The keyboard gets in by the button of the app's bar, so that an app cannot pose as the next field.
     element.tabIndex = -1;

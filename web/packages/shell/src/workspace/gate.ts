@@ -5,8 +5,8 @@
 
 import { BURST, isWithinLimits, RATE_PER_SECOND, TokenBucket } from "./limits.ts";
 
-export const PING_EVERY_MS = 2_000;
-export const UNRESPONSIVE_AFTER_MS = 4_000;
+export const PING_EVERY_MS = 1_000;
+export const UNRESPONSIVE_AFTER_MS = 3_000;
 const MAX_BATCH = 64;
 
 /** What the worker says to the shell. */

@@ -21,6 +21,8 @@ export interface StageParts {
   readonly sendText: (launch: string, text: string) => void;
   readonly openGate: () => GateLink;
   readonly after: (wait_ms: number, work: () => void) => () => void;
+  /** Milliseconds of a clock. */
+  readonly now: () => number;
 }
 
 /** What the page wants of the stage. */
@@ -38,6 +40,7 @@ export interface Wanted {
 
 interface Place {
   frame: SurfaceFrame | null;
+  openedAt: number;
   used: number;
 }
 
@@ -128,6 +131,13 @@ export class Stage {
     return null;
   }
 
+  /** How long ago the app in this frame was opened, in milliseconds; null unless it is the one that is shown. */
+  ageOf(element: Element): number | null {
+    const instance_id = this.instanceOf(element);
+    const place = instance_id === this.#wanted.foreground?.instance_id ? this.#places.get(instance_id ?? "") : undefined;
+    return place === undefined ? null : this.#parts.now() - place.openedAt;
+  }
+
   #settle(): void {
     const { instances, foreground, cleared, mayOpen } = this.#wanted;
     const known = new Set(instances.map((instance) => instance.instance_id));
@@ -142,7 +152,7 @@ export class Stage {
 
   #ensure(instance: Instance): void {
     if (this.#container === null || this.#places.has(instance.instance_id)) return;
-    const place: Place = { frame: null, used: 0 };
+    const place: Place = { frame: null, openedAt: this.#parts.now(), used: 0 };
     this.#places.set(instance.instance_id, place);
     this.#view(instance.instance_id, { phase: "opening" });
     void this.#open(instance, place);
@@ -166,6 +176,7 @@ export class Stage {
       return;
     }
     const opened = launch.launch;
+    place.openedAt = this.#parts.now();
     place.frame = new SurfaceFrame({
       launch,
       title: instance.title,
