@@ -56,6 +56,8 @@ export interface StateFeed<State> {
   snapshot(): State | null;
   /** Hears the newest projection at once, if there is one, and then every further one. */
   subscribe(listener: (state: State) => void): Unsubscribe;
+  /** Asks for a projection now: what changes by time alone is projected at changes only. */
+  refresh(): Promise<void>;
 }
 
 export interface AgentMessage {
@@ -129,7 +131,11 @@ export function stateOf<State>(session: Session): StateFeed<State> {
   session.on("init", take);
   session.on("state.changed", take);
   session.subscribe("state", {}, (_, payload) => take(payload));
-  return { snapshot: () => newest.value, subscribe: (listener) => newest.subscribe(listener) };
+  return {
+    snapshot: () => newest.value,
+    subscribe: (listener) => newest.subscribe(listener),
+    refresh: async () => take({ state: await session.request("state.get") }),
+  };
 }
 
 function lifecycleOf(session: Session): Lifecycle {

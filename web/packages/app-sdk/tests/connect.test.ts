@@ -162,6 +162,14 @@ describe("what a surface is told", () => {
     expect(surface.state.snapshot()).toEqual(STATE);
   });
 
+  test("a projection that it asks for", async () => {
+    const { surface, port } = await connected();
+    const asked = surface.state.refresh();
+    await port.answer("state.get", { ok: { ...STATE, instance_state: "suspended" } });
+    await asked;
+    expect(surface.state.snapshot()?.instance_state).toBe("suspended");
+  });
+
   test("the newest lifecycle event, also when it came before anybody listened", async () => {
     const { surface, port } = await connected();
     await port.tell("lifecycle.start");

@@ -143,7 +143,7 @@ export class Session {
 
   /**
    * Asks for `<what>.subscribe` once the session has begun and after every new connection; `listener` hears the
-   * events that name it. A stopped subscription is not heard any more and, where the Runtime knows how, ended there.
+   * events that name it until it is stopped.
    */
   subscribe(
     what: "state" | "inbox" | "messages",
@@ -161,9 +161,7 @@ export class Session {
     return () => {
       drop();
       this.forget(name);
-      if (what !== "state") {
-        this.request(`${what}.unsubscribe`, { subscription: name }).catch((error) => this.lost(error));
-      }
+      this.request(`${what}.unsubscribe`, { subscription: name }).catch((error) => this.lost(error));
     };
   }
 

@@ -46,6 +46,7 @@ export async function bundleSurface(dir: string, source: string): Promise<Files>
     build: {
       ...OUTPUT,
       assetsInlineLimit: 0,
+      cssTarget: ["chrome123", "firefox128", "safari17.5"],
       cssCodeSplit: false,
       modulePreload: { polyfill: false },
       rolldownOptions: {
