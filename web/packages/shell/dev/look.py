@@ -16,10 +16,15 @@ from mock_runtime import MockRuntime, instance
 from playwright.async_api import Browser, Page, async_playwright
 
 CHROMIUM = "/usr/bin/chromium"
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 SHEET = {
     "call_ref": "call_1",
@@ -32,6 +37,10 @@ SHEET = {
     "risk": "high",
     "params": {"notebook": "Tax papers 2025", "also_shared": True, "reason": "tidy up \u202e gnihton"},
 }
+
+
+def say(*words: Any) -> None:
+    sys.stdout.write(" ".join(str(word) for word in words) + "\n")
 
 
 class Look:
@@ -56,7 +65,7 @@ class Look:
         await self.page.wait_for_timeout(450)
         await self.page.screenshot(path=self.folder / f"{name}.png")
         if self.errors:
-            print(f"{name}: errors {self.errors}")
+            say(f"{name}: errors {self.errors}")
             self.errors.clear()
 
     async def close(self) -> None:
@@ -97,7 +106,7 @@ async def app(look: Look) -> None:
         )
         await look.open(size, scheme)
         shown = await look.wait("surface.shown")
-        print(name, "shown", shown)
+        say(name, "shown", shown)
         await look.shot(name)
         if size is PHONE:
             await look.page.click(".sheet-handle")
@@ -170,7 +179,7 @@ async def misbehaving(look: Look) -> None:
         closed = await look.wait("surface.close", 12)
         took = asyncio.get_running_loop().time() - started
         left = await look.page.locator("iframe").count()
-        print(scope, closed, f"frames left {left}, after {took:.1f} s")
+        say(scope, closed, f"frames left {left}, after {took:.1f} s")
         await look.shot(f"ended-{scope}")
         await look.close()
 
@@ -185,7 +194,7 @@ async def together(look: Look) -> None:
     await look.mock.push()
     await look.page.wait_for_timeout(3_500)
     opened, closed = len(look.told("surface.open")), look.told("surface.close")
-    print("together", opened, "opened", closed, "left", await look.page.locator("iframe").count())
+    say("together", opened, "opened", closed, "left", await look.page.locator("iframe").count())
     await look.close()
 
 
@@ -199,7 +208,7 @@ async def thief(look: Look) -> None:
     stolen: list[Any] = []
     for frame in look.page.frames[1:]:
         stolen = await frame.evaluate("globalThis.keys")
-    print("thief got", stolen, "; typed", repr(await field.input_value()), look.told("surface.close"))
+    say("thief got", stolen, "; typed", repr(await field.input_value()), look.told("surface.close"))
     await look.shot("thief")
     await look.close()
 
@@ -212,7 +221,7 @@ async def guest(look: Look) -> None:
     frame = look.page.frame_locator("iframe")
     await frame.locator("input").click()
     await look.page.keyboard.type("abc")
-    print("idle click:", await frame.locator("input").input_value())
+    say("idle click:", await frame.locator("input").input_value())
     await look.page.locator(".chat-room textarea").first.click()
     await look.page.keyboard.type("hello")
     box = await look.page.locator("iframe").bounding_box()
@@ -223,12 +232,12 @@ async def guest(look: Look) -> None:
     await look.page.wait_for_timeout(100)
     await look.page.mouse.click(spot["x"] + 9, spot["y"] + 9)
     await look.page.keyboard.type("def")
-    print("after typing:", await frame.locator("input").input_value())
+    say("after typing:", await frame.locator("input").input_value())
     await look.page.locator(".chat-room textarea").first.click()
     await look.page.wait_for_timeout(6_000)
     await look.page.mouse.click(spot["x"] + 9, spot["y"] + 9)
     await look.page.keyboard.type("ghi")
-    print("after a rest:", await frame.locator("input").input_value())
+    say("after a rest:", await frame.locator("input").input_value())
     await look.close()
 
 
@@ -236,7 +245,6 @@ SCENES = {scene.__name__: scene for scene in (chat, app, states, misbehaving, to
 
 
 async def main(folder: Path, names: list[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for name in names or SCENES:
@@ -244,4 +252,7 @@ async def main(folder: Path, names: list[str]) -> None:
         await browser.close()
 
 
-asyncio.run(main(Path(sys.argv[1]), sys.argv[2:]))
+if __name__ == "__main__":
+    target = Path(sys.argv[1])
+    target.mkdir(parents=True, exist_ok=True)
+    asyncio.run(main(target, sys.argv[2:]))

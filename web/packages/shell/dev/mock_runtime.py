@@ -6,9 +6,9 @@ conversations, apps and answers are made up here. Not shipped.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from lineloop.device.host.web.content import ContentApp
 from lineloop.device.host.web.launches import Launch, Launches, ServedFile, SurfaceFiles
 from lineloop.kit.clock import SystemClock
 from lineloop.kit.ids import Ids
+from lineloop.kit.tasks import Tasks
+from lineloop.protocol.content import text_content
 
 State = dict[str, Any]
 SURFACES = Path(__file__).parent / "surfaces"
@@ -27,9 +29,9 @@ BOOT = Path(shell_app.__file__).parent / "boot.js"
 WHEN = "2026-03-02T09:30:00.000Z"
 
 
-def conversation(id: str, title: str, unread: int = 0) -> State:
+def conversation(name: str, title: str, unread: int = 0) -> State:
     return {
-        "id": id,
+        "id": name,
         "title": title,
         "name": None,
         "created_at": WHEN,
@@ -54,14 +56,14 @@ def app(scope: str, title: str, **more: Any) -> State:
     }
 
 
-def instance(id: str, scope: str, title: str, conversation_id: str = "c1", **more: Any) -> State:
+def instance(name: str, scope: str, title: str, conversation_id: str = "c1", **more: Any) -> State:
     return {
-        "instance_id": id,
+        "instance_id": name,
         "conversation_id": conversation_id,
         "app_scope": scope,
         "title": title,
         "state": "foreground",
-        "activation_id": f"act_{id}",
+        "activation_id": f"act_{name}",
         "generation": 1,
         "confirmed": False,
         "surface": True,
@@ -69,25 +71,20 @@ def instance(id: str, scope: str, title: str, conversation_id: str = "c1", **mor
     }
 
 
-def message(id: str, ordinal: int, actor: tuple[str, str], text: str) -> State:
+def message(name: str, ordinal: int, actor: tuple[str, str], text: str) -> State:
     return {
-        "id": id,
+        "id": name,
         "conversation_id": "c1",
         "actor": {"kind": actor[0], "key": actor[1]},
         "target": None,
-        "key": id,
+        "key": name,
         "reply_to_id": None,
         "purpose": "message",
         "status": "done",
         "revision": 1,
         "ordinal": ordinal,
         "offset": ordinal,
-        "content": {
-            "version": "1.1",
-            "biz": "chat",
-            "blocks": [{"id": "text", "type": "text", "content": text}],
-            "meta": {},
-        },
+        "content": text_content(text),
         "created_at": WHEN,
         "updated_at": WHEN,
     }
@@ -119,15 +116,14 @@ class MockRuntime:
             conversation("c3", "读书笔记"),
         ]
         self.messages = [
-            message(
-                "m1", 1, ("user", "local"), "I need an hour of quiet work. Start a 25 minute focus please."
-            ),
+            message("m1", 1, ("user", "local"), "I need some quiet. Start a 25 minute focus please."),
             message("m2", 2, ("operator", "assistant"), "Started: 25 minutes. Say “stop” and I end it."),
         ]
         self.heard: list[State] = []
         self._pages: list[Callable[[str], Awaitable[None]]] = []
         self._servers: list[uvicorn.Server] = []
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = Tasks("mock-runtime", None)
+        self._clock = SystemClock()
         self._launches = Launches(Ids(SystemClock()), BOOT.read_bytes())
         self.shell_origin = self.content_origin = ""
         self._by_launch: dict[str, str] = {}
@@ -147,16 +143,19 @@ class MockRuntime:
             server = uvicorn.Server(config)
             server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
             self._servers.append(server)
-            self._tasks.append(asyncio.create_task(server.serve()))
-        while not all(server.started for server in self._servers):
-            await asyncio.sleep(0.01)
+            self._tasks.spawn(server.serve(), name=f"listener-{port}")
+        for server in self._servers:
+            while not server.started:
+                await self._clock.sleep(0.01)
         return f"{self.shell_origin}/#code={self.code}"
 
     async def stop(self) -> None:
         for server in self._servers:
             server.should_exit = server.force_exit = True
-        await asyncio.gather(*self._tasks)
-        self._servers, self._tasks, self._pages = [], [], []
+        for server in self._servers:
+            await server.shutdown()
+        await self._tasks.close()
+        self._servers, self._tasks, self._pages = [], Tasks("mock-runtime", None), []
 
     async def push(self, *names: str) -> None:
         for send in list(self._pages):
@@ -332,8 +331,6 @@ class MockRuntime:
 
 
 def _free_port() -> int:
-    import socket
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

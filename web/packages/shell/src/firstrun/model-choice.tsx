@@ -1,6 +1,6 @@
 // Choosing who answers: a model on this computer, one at a provider, or the demo, which says that it is none.
 
-import { Cpu, KeyRound, RefreshCw, Theater } from "lucide-react";
+import { Cpu, KeyRound, RefreshCw, Play } from "lucide-react";
 import { useCallback, useEffect, useState, type FormEvent, type ReactNode } from "react";
 import { useText, type Text } from "../i18n/index.ts";
 import { announce } from "../runtime/announce.ts";
@@ -38,7 +38,7 @@ export function ModelChoice({ desk, onChosen }: { readonly desk: Desk; readonly 
         busy={attempt !== null}
         onChoose={(name, key) => void choose(HOSTED + name, name, key)}
       />
-      <Option icon={<Theater aria-hidden size={20} strokeWidth={1.75} />} title={t("model.demo")} why={t("model.demo.why")}>
+      <Option icon={<Play aria-hidden size={20} strokeWidth={1.75} />} title={t("model.demo")} why={t("model.demo.why")} short>
         <button
           type="button"
           className="button"
@@ -57,9 +57,9 @@ export function ModelChoice({ desk, onChosen }: { readonly desk: Desk; readonly 
   );
 }
 
-function Option(props: { icon: ReactNode; title: string; why: string; children: ReactNode }) {
+function Option(props: { icon: ReactNode; title: string; why: string; short?: boolean; children: ReactNode }) {
   return (
-    <section className="model-option">
+    <section className="model-option" data-short={props.short}>
       <span className="model-option-icon">{props.icon}</span>
       <div className="model-option-text">
         <h3>{props.title}</h3>

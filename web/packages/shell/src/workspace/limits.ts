@@ -39,10 +39,10 @@ export class TokenBucket {
   }
 }
 
-/** Bytes of the text in UTF-8, or `limit + 1` when it is longer than `limit`. Stops as soon as that is sure. */
-export function bytesUpTo(text: string, limit: number): number {
-  if (text.length > limit) return limit + 1;
-  if (text.length * 3 <= limit) return text.length;
+/** Whether the text has more than `limit` bytes in UTF-8. Stops counting as soon as that is sure. */
+export function isLongerThan(text: string, limit: number): boolean {
+  if (text.length > limit) return true;
+  if (text.length * 3 <= limit) return false;
   let bytes = 0;
   for (let index = 0; index < text.length && bytes <= limit; index += 1) {
     const unit = text.charCodeAt(index);
@@ -53,7 +53,7 @@ export function bytesUpTo(text: string, limit: number): number {
       index += 1;
     } else bytes += 3;
   }
-  return bytes;
+  return bytes > limit;
 }
 
 /** Whether the JSON text nests more than `limit` levels; brackets inside strings do not count. */
@@ -79,5 +79,5 @@ export function isWithinLimits(text: string): boolean {
   const data = DATA_FRAME.test(text.slice(0, 320));
   const bytes = data ? MAX_DATA_BYTES : MAX_BYTES;
   const depth = data ? MAX_DATA_DEPTH + AROUND_DATA : MAX_DEPTH + AROUND_PAYLOAD;
-  return bytesUpTo(text, bytes) <= bytes && !nestsDeeperThan(text, depth);
+  return !isLongerThan(text, bytes) && !nestsDeeperThan(text, depth);
 }

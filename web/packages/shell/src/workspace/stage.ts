@@ -197,6 +197,7 @@ export class Stage {
       },
     });
     this.#arrange();
+    this.#thin();
   }
 
   #arrange(): void {
