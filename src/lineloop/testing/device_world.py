@@ -355,7 +355,7 @@ def _runtime(
 async def device_world(
     folder: Path,
     *,
-    host: Host | None = None,
+    host: Host | Callable[[FakeClock], Host] | None = None,
     script: Script | None = None,
     faults: Faults | None = None,
     apps: Path | None = None,
@@ -363,7 +363,7 @@ async def device_world(
 ) -> AsyncGenerator[DeviceWorld]:
     """A started device. `apps` is a folder of further apps that come along; `changes` are settings.
 
-    Without `script` apps run in real logic containers.
+    Without `script` apps run in real logic containers. `host` may be made with the world's clock.
     """
     clock = FakeClock()
     settings = DeviceSettings(folder, DEVICE_KEY, receipt_hold_seconds=0.0)
@@ -371,7 +371,7 @@ async def device_world(
         settings = replace(settings, packaged=Packaged(Packaged.of_this_installation().core, apps))
     settings = replace(settings, **changes)
     server = LinkServer(clock, Actor("runtime", DEVICE_KEY))
-    host = host or SimulatedHost()
+    host = host(clock) if callable(host) else host or SimulatedHost()
     faults = faults or Faults(FaultSite)
     runtime = _runtime(settings, clock, server, host, script, faults)
     world = DeviceWorld(settings, clock, server, host, script, faults, runtime)

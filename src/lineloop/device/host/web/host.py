@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import structlog
@@ -46,6 +47,7 @@ MAX_PAGES = 32
 MAX_LAUNCHES = 128
 KEPT_TABS = 256
 STOPPING = 4503
+STOP_SECONDS = 1.0
 
 _log = structlog.get_logger(__name__)
 
@@ -88,6 +90,7 @@ class WebHost:
         self._tasks = Tasks("web host")
         self._stops: list[Callable[[], None]] = []
         self._stopped = False
+        self._empty = asyncio.Event()
 
     # ── Host ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -153,10 +156,9 @@ class WebHost:
             stop()
         for page in list(self.pages.values()):
             page.leave("stopping", STOPPING)
-        for _ in range(50):
-            if not self.pages:
-                break
-            await self._clock.sleep(0.02)
+        if self.pages:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._empty.wait(), STOP_SECONDS)
         await self._tasks.close()
 
     # ── links and pages ─────────────────────────────────────────────────────────────────────────────────────
@@ -192,6 +194,7 @@ class WebHost:
     def enter(self, page: Page) -> None:
         """A page that was let in is told everything."""
         self.pages[page.host_session_id] = page
+        self._empty.clear()
         self._tell_connection()
         self._tell_consent()
         self._tell_workspace(page)
@@ -200,6 +203,8 @@ class WebHost:
     def leave(self, page: Page) -> None:
         """A page has gone, and its surfaces with it."""
         self.pages.pop(page.host_session_id, None)
+        if not self.pages:
+            self._empty.set()
         for surface in list(self.surfaces.values()):
             if surface.launch.host_session_id == page.host_session_id:
                 self.end_surface(surface.launch.id, "unmounted")
