@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar, cast
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainValidator,
@@ -54,6 +55,17 @@ EndStatus = Literal[MessageStatus.COMPLETED, MessageStatus.FAILED, MessageStatus
 
 def _over(limit: str, maximum: int) -> PydanticCustomError:
     return PydanticCustomError("limit_exceeded", "{limit} is at most {max}", {"limit": limit, "max": maximum})
+
+
+def _at_most(limit: str, maximum: int) -> BeforeValidator:
+    """Stands after a list's own bound: a breach has the code of limits and is found before the items are."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, list) and len(cast("list[Any]", value)) > maximum:
+            raise _over(limit, maximum)
+        return value
+
+    return BeforeValidator(check)
 
 
 def _key(value: str) -> str:
@@ -185,7 +197,9 @@ class SpeakBody(Body):
 class PatchesBody(Body):
     """POST /v1/messages/{id}/patches"""
 
-    patches: Annotated[list[Patch], Field(min_length=1, max_length=MAX_PATCHES)]
+    patches: Annotated[
+        list[Patch], Field(min_length=1, max_length=MAX_PATCHES), _at_most("patches", MAX_PATCHES)
+    ]
 
 
 class EndBody(Body):
@@ -345,6 +359,7 @@ class LinkEnd(EndBody):
     message_id: Id
 
 
+_FRAME_ITEMS = _at_most("frame_items", MAX_FRAME_ITEMS)
 FrameId = Annotated[str, Field(min_length=1, max_length=128)] | Annotated[int, Field(strict=True)]
 
 
@@ -352,10 +367,10 @@ class ClientFrame(Body):
     """A frame of a client after hello, when every item is in order."""
 
     id: FrameId | None = None
-    speak: Annotated[list[LinkSpeak], Field(max_length=MAX_FRAME_ITEMS)] = []
-    commit: Annotated[list[LinkCommit], Field(max_length=MAX_FRAME_ITEMS)] = []
-    patches: Annotated[list[LinkPatches], Field(max_length=MAX_FRAME_ITEMS)] = []
-    end: Annotated[list[LinkEnd], Field(max_length=MAX_FRAME_ITEMS)] = []
+    speak: Annotated[list[LinkSpeak], Field(max_length=MAX_FRAME_ITEMS), _FRAME_ITEMS] = []
+    commit: Annotated[list[LinkCommit], Field(max_length=MAX_FRAME_ITEMS), _FRAME_ITEMS] = []
+    patches: Annotated[list[LinkPatches], Field(max_length=MAX_FRAME_ITEMS), _FRAME_ITEMS] = []
+    end: Annotated[list[LinkEnd], Field(max_length=MAX_FRAME_ITEMS), _FRAME_ITEMS] = []
     ping: dict[str, Any] | None = None
     pong: dict[str, Any] | None = None
 
@@ -366,11 +381,19 @@ class ClientFrame(Body):
         return self
 
 
+class _FrameHead(BaseModel):
+    """What is looked for in a frame that is refused."""
+
+    model_config = ConfigDict(extra="ignore", defer_build=True)
+
+    id: FrameId | None = None
+
+
 class _LooseFrame(ClientFrame):
-    speak: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS)] = []  # pyright: ignore[reportIncompatibleVariableOverride]
-    commit: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS)] = []  # pyright: ignore[reportIncompatibleVariableOverride]
-    patches: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS)] = []  # pyright: ignore[reportIncompatibleVariableOverride]
-    end: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS)] = []  # pyright: ignore[reportIncompatibleVariableOverride]
+    speak: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS), _FRAME_ITEMS] = []  # pyright: ignore[reportIncompatibleVariableOverride]
+    commit: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS), _FRAME_ITEMS] = []  # pyright: ignore[reportIncompatibleVariableOverride]
+    patches: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS), _FRAME_ITEMS] = []  # pyright: ignore[reportIncompatibleVariableOverride]
+    end: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS), _FRAME_ITEMS] = []  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 @record
@@ -449,6 +472,15 @@ def parse_link_frame(raw: bytes | str | dict[str, Any]) -> LinkFrame:
         loose.ping is not None,
         loose.pong is not None,
     )
+
+
+def frame_id_of(raw: bytes | str | dict[str, Any]) -> str | int | None:
+    """The id of a frame that is refused as a whole, if it has one that can be read."""
+    try:
+        value = raw if isinstance(raw, dict) else codec.loads(raw)
+        return _FrameHead.model_validate(value).id
+    except (ValueError, ValidationError):
+        return None
 
 
 def _read(model: type[M], raw: bytes | str | dict[str, Any]) -> M:

@@ -198,7 +198,7 @@ async def test_readiness_means_a_commit_and_metrics_count_requests(world: Server
     assert (await anyone.get("/readyz")).json()["status"] == "ready"
     assert world.server.db.commits == before + 1
     await anyone.get("/v1/nowhere")
-    assert 'lineloop_http_requests_total{status="404"} 1.0' in (await anyone.get("/metrics")).text
+    assert 'lineloop_http_requests_total{status="404"} 1.0' in (await world.http.get("/metrics")).text
     await world.server.drain(0)
     assert (await anyone.get("/readyz")).status_code == 503
 
@@ -278,3 +278,107 @@ async def test_a_run_with_everything_in_order_is_accepted(world: ServerWorld) ->
     answer = await world.http.post("/v1/harness/runs", json=body)
     assert answer.status_code == 202, answer.text
     await world.advance(5)
+
+
+async def test_a_frame_with_too_many_items_breaks_a_limit_and_is_answered_under_its_id(
+    world: ServerWorld,
+) -> None:
+    conversation = await world.conversation()
+    link = await world.link("user/local")
+    assert "hello" in await link.receive()
+    item = {"conversation_id": conversation, "key": "k", "text": "x"}
+    await link.send(json.dumps({"id": "many", "speak": [item] * 10_000}))
+    answer = await link.receive()
+    assert (answer["id"], answer["error"]["code"]) == ("many", "limit_exceeded")
+    assert answer["error"]["context"] == {"limit": "frame_items", "max": 1000}
+    for frame, frame_id, code in (
+        ('{"id": 7, "shout": []}', 7, "unknown_field"),
+        ('{"id": "x", "speak": {}}', "x", "invalid_request"),
+        ('{"id": [], "speak": []}', None, "invalid_request"),
+        ('{"id": "x", "speak": [', None, "malformed_json"),
+    ):
+        await link.send(frame)
+        answer = await link.receive()
+        assert (answer["id"], answer["error"]["code"]) == (frame_id, code)
+    message = await speak(world.http, conversation, "s", None, stream=True)  # pyright: ignore[reportArgumentType]
+    patches = [{"op": "ping", "seq": seq} for seq in range(1, 1002)]
+    answer = await world.http.post(f"/v1/messages/{message['id']}/patches", json={"patches": patches})
+    assert (answer.status_code, answer.json()["code"]) == (413, "limit_exceeded")
+    await link.close()
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/messages", "/commit", "/questions", "/patches", "/end", "/answer", "/runs", "/tokens", "/actors"],
+)
+async def test_an_empty_body_where_one_is_needed_is_no_json(world: ServerWorld, path: str) -> None:
+    conversation = await world.conversation()
+    message = await speak(world.http, conversation, "a")
+    full = {
+        "/patches": f"/v1/messages/{message['id']}/patches",
+        "/end": f"/v1/messages/{message['id']}/end",
+        "/answer": "/v1/questions/none/answer",
+        "/runs": "/v1/harness/runs",
+        "/tokens": "/v1/tokens",
+        "/actors": "/v1/actors/operator/x",
+    }.get(path, f"/v1/conversations/{conversation}{path}")
+    answer = await world.http.request("PUT" if path == "/actors" else "POST", full)
+    assert (answer.status_code, answer.json()["code"]) == (400, "malformed_json")
+
+
+async def test_an_empty_body_is_fine_where_nothing_must_be_said(world: ServerWorld) -> None:
+    made = await world.http.post("/v1/conversations")
+    assert made.status_code == 201
+    assert (await world.http.post(f"/v1/conversations/{made.json()['id']}/poll")).status_code == 200
+    document = (await world.http.get("/openapi.json")).json()["paths"]
+    assert document["/v1/conversations"]["post"]["requestBody"]["required"] is False
+    assert document["/v1/tokens"]["post"]["requestBody"]["required"] is True
+
+
+async def test_a_parameter_that_a_route_does_not_know_is_refused(world: ServerWorld) -> None:
+    document = (await world.http.get("/openapi.json")).json()["paths"]
+    refused = 0
+    for path, methods in document.items():
+        if path.startswith("/api"):
+            continue
+        for method in methods:
+            full = path.replace("{", "x").replace("}", "")
+            answer = await world.http.request(method, f"{full}?colour=red", content=b"")
+            assert (answer.status_code, answer.json()["code"]) == (422, "unknown_field"), (method, path)
+            assert answer.json()["errors"][0]["pointer"] == "/colour"
+            refused += 1
+    assert refused > 25
+    assert (await world.http.get("/apis?colour=red")).status_code == 200
+    both = await world.http.get("/v1/conversations?limit=0&colour=red")
+    assert (both.status_code, both.json()["code"]) == (422, "invalid_request")
+
+
+async def test_a_message_answers_only_what_is_there(world: ServerWorld) -> None:
+    conversation, other = await world.conversation(), await world.conversation()
+    await world.invite(conversation, "operator/echo")
+    said = await speak(world.http, conversation, "a", target="operator/echo")
+    elsewhere = await speak(world.http, other, "a")
+    echo = await world.actor("operator/echo")
+    for reply_to in ("msg_none", elsewhere["id"]):
+        problem = await speak(echo, conversation, "b", reply_to_id=reply_to, status=422)
+        assert problem["code"] == "invalid_request"
+        assert problem["errors"][0]["pointer"] == "/reply_to_id"
+    await speak(echo, conversation, "b", reply_to_id=said["id"])
+    (process,) = (await get(echo, "/conversations", parent_id=conversation))["items"]
+    await speak(echo, process["id"], "c", reply_to_id=said["id"])
+
+
+async def test_an_encoded_slash_makes_no_key(world: ServerWorld) -> None:
+    body = {"display_name": "x", "lease_ms": 1000}
+    for path in ("operator/..%2Fx", "operator/a%2fb", "operator%2Fecho/a%2Fb"):
+        answer = await world.http.put(f"/v1/actors/{path}", json=body)
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), path
+        assert answer.json()["errors"][0]["pointer"] == "/key"
+    answer = await world.http.put("/v1/actors/operator%2Fecho%2Fhelper/a%20b", json=body)
+    assert (answer.json()["kind"], answer.json()["key"]) == ("operator/echo/helper", "a b")
+
+
+async def test_numbers_about_the_server_need_a_credential(world: ServerWorld) -> None:
+    refused = await world.client().get("/metrics")
+    assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
+    assert (await (await world.actor("operator/watch", ["read"])).get("/metrics")).status_code == 200

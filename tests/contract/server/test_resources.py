@@ -105,7 +105,51 @@ async def test_discovery_list_get_and_table_are_what_kubectl_expects(world: Serv
     assert table["kind"] == "Table"
     assert table["rows"][0]["cells"][:3] == [conversation, "plans", "user/local"]
     missing = await world.http.get(one + "x")
-    assert (missing.status_code, missing.json()["code"]) == (404, "resource_not_found")
+    assert (missing.status_code, missing.json()["code"]) == (404, 404)
+
+
+async def test_refusals_of_the_view_are_status_objects(world: ServerWorld) -> None:
+    one = "/apis/loop.lineloop.dev/v1alpha1/namespaces/default/conversations/none"
+    cases = (
+        (await world.http.get(one), 404, "NotFound", "resource_not_found"),
+        (await world.http.get("/apis/nowhere/v1"), 404, "NotFound", "route_not_found"),
+        (await world.http.delete(one), 405, "MethodNotAllowed", "method_not_allowed"),
+        (await world.client().get(CONVERSATIONS), 401, "Unauthorized", "unauthorized"),
+        (await world.http.get(CONVERSATIONS + "?resourceVersion=x"), 400, "BadRequest", "invalid_request"),
+        (
+            await world.http.get(CONVERSATIONS + "?watch=1&resourceVersion=-1"),
+            400,
+            "BadRequest",
+            "invalid_request",
+        ),
+        (
+            await world.http.get(CONVERSATIONS + "?watch=1&timeoutSeconds=-1"),
+            400,
+            "BadRequest",
+            "invalid_request",
+        ),
+        (await world.http.get(CONVERSATIONS + "?labelSelector=a>b"), 400, "BadRequest", "invalid_resource"),
+    )
+    for answer, status, reason, code in cases:
+        body = answer.json()
+        assert (answer.status_code, body["kind"], body["apiVersion"]) == (status, "Status", "v1"), answer.text
+        assert (body["status"], body["code"], body["reason"]) == ("Failure", status, reason)
+        assert body["details"]["causes"][0]["reason"] == code
+
+
+async def test_a_watch_ends_after_the_time_it_was_given(world: ServerWorld) -> None:
+    conversation = await world.conversation()
+    await world.advance(1)
+    path = f"{CONVERSATIONS}?watch=true&timeoutSeconds=30&allowWatchBookmarks=true"
+    async with world.http.stream("GET", path) as stream:
+        lines = stream.aiter_lines()
+        assert json.loads(await anext(lines))["object"]["metadata"]["name"] == conversation
+        await world.advance(29)
+        await speak(world.http, conversation, "a", target="operator/echo")
+        await world.advance(0.5)
+        await world.advance(1)
+        kinds = [json.loads(line)["type"] async for line in lines]
+        assert [kind for kind in kinds if kind != "BOOKMARK"] == ["MODIFIED"]
 
 
 async def test_a_watch_tells_what_changes_to_those_who_take_part(world: ServerWorld) -> None:

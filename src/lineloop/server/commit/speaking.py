@@ -14,6 +14,7 @@ from lineloop.kit.database import Tx
 from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.content import derive_purpose, envelope_of
+from lineloop.protocol.errors import InvalidRequest
 from lineloop.protocol.messages import MessageStatus, Purpose
 from lineloop.server.commit.context import CommitContext, OpenStream
 from lineloop.server.commit.participation import (
@@ -92,6 +93,7 @@ def speak_in(tx: Tx, ctx: CommitContext, command: SpeakCommand) -> SpeakAnswer:
         return _said_in(tx, ctx, command)
     if command.speaker is not None:
         require_entry(tx, ctx, conversation, command.actor, command.speaker)
+        _require_answered(tx, conversation, command.reply_to_id)
     _take_part(tx, ctx, conversation, command, purpose)
     message = _message(tx, ctx, conversation, command, purpose)
     part = command.question
@@ -119,6 +121,12 @@ def speak_in(tx: Tx, ctx: CommitContext, command: SpeakCommand) -> SpeakAnswer:
     )
     publish_in(tx, ctx, hint, wakes=wakes)
     return SpeakAnswer(message, created=True)
+
+
+def _require_answered(tx: Tx, conversation: Conversation, reply_to_id: str | None) -> None:
+    """What is answered lies in the same conversation, its root or beside it. Raises InvalidRequest."""
+    if reply_to_id is not None and messages.root_of(tx, reply_to_id) != conversation.root_id:
+        raise InvalidRequest("there is no such message to answer here", pointer="/reply_to_id")
 
 
 def _said_in(tx: Tx, ctx: CommitContext, command: SpeakCommand) -> SpeakAnswer:

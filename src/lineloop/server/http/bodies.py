@@ -12,7 +12,7 @@ from starlette.requests import Request
 from lineloop.kit import json
 from lineloop.kit.ids import Ids
 from lineloop.protocol.content import derive_purpose, text_content, validate_content
-from lineloop.protocol.errors import ConnectionLost, InvalidRequest, LimitExceeded
+from lineloop.protocol.errors import ConnectionLost, ErrorCode, InvalidRequest, LimitExceeded, LoopError
 from lineloop.protocol.messages import MessageStatus
 from lineloop.protocol.patches import empty_content
 from lineloop.protocol.questions import QuestionTerms
@@ -32,8 +32,11 @@ from lineloop.server.decide.access import Grant, Verb
 from lineloop.server.decide.messages import decide_status
 
 
-async def raw_body(request: Request) -> bytes:
-    """The body, or an empty object where none was sent. Its size was limited while it came."""
+async def raw_body(request: Request, *, needed: bool = True) -> bytes:
+    """The body, whose size was limited while it came; an empty object for none where none is `needed`.
+
+    Raises malformed_json for none where one is, ConnectionLost.
+    """
     parts: list[bytes] = []
     while True:
         message = await request.receive()
@@ -41,7 +44,11 @@ async def raw_body(request: Request) -> bytes:
             raise ConnectionLost("the client went away before its request was complete")
         parts.append(message.get("body", b""))
         if not message.get("more_body", False):
-            return (parts[0] if len(parts) == 1 else b"".join(parts)) or b"{}"
+            break
+    body = parts[0] if len(parts) == 1 else b"".join(parts)
+    if not body and needed:
+        raise LoopError("a body is needed here, and it was empty", code=ErrorCode.MALFORMED_JSON)
+    return body or b"{}"
 
 
 def speak_command(grant: Grant, conversation_id: str, body: SpeakBody, ids: Ids) -> SpeakCommand:

@@ -43,7 +43,7 @@ def conversation_routes(services: Services) -> Routes:
     async def create_conversation(request: Request) -> Response:
         """With an `Idempotency-Key` header the same key of the same owner answers the same conversation."""
         grant = await services.grant(request, Verb.CREATE)
-        body = parse_body(ConversationBody, await raw_body(request))
+        body = parse_body(ConversationBody, await raw_body(request, needed=False))
         owner = grant.actor()
         key = request.headers.get("idempotency-key")
         conversation_id = services.ids.make("con") if key is None else _id_of_key(owner, key)

@@ -171,6 +171,7 @@ _COMMON = (
     ErrorCode.UNAUTHORIZED,
     ErrorCode.FORBIDDEN,
     ErrorCode.HOST_NOT_ALLOWED,
+    ErrorCode.UNKNOWN_FIELD,
     ErrorCode.STORAGE_UNAVAILABLE,
 )
 _WITH_BODY = (
@@ -178,6 +179,7 @@ _WITH_BODY = (
     ErrorCode.INVALID_REQUEST,
     ErrorCode.LIMIT_EXCEEDED,
     ErrorCode.OVERLOADED,
+    ErrorCode.REQUEST_TIMEOUT,
 )
 
 _models: dict[str, type[BaseModel]] = {"Problem": Problem}
@@ -190,7 +192,10 @@ def document(
     statuses: Sequence[int] = (200,),
     errors: Sequence[ErrorCode] = (),
 ) -> dict[str, Any]:
-    """The `openapi_extra` of a route: its body, its answers, and the problems it may answer with."""
+    """The `openapi_extra` of a route: its body, its answers, and the problems it may answer with.
+
+    A body without required fields may be left out.
+    """
     responses: dict[str, Any] = {}
     for status in statuses:
         responses[str(status)] = {"description": "Done"}
@@ -206,8 +211,13 @@ def document(
         }
     extra: dict[str, Any] = {"responses": responses}
     if body is not None:
-        extra["requestBody"] = {"required": True, "content": _content(body)}
+        extra["requestBody"] = {"required": needs_body(body), "content": _content(body)}
     return extra
+
+
+def needs_body(model: type[BaseModel]) -> bool:
+    """Whether there is a field that must be given."""
+    return any(field.is_required() for field in model.model_fields.values())
 
 
 def _content(model: type[BaseModel]) -> dict[str, Any]:
@@ -256,7 +266,7 @@ def _operation(route: Declared, path: str) -> dict[str, Any]:
         schema = route.query.model_json_schema(ref_template=REF)
         parameters += [
             {"name": field, "in": "query", "required": False, "schema": rules}
-            for field, rules in schema["properties"].items()
+            for field, rules in schema.get("properties", {}).items()
         ]
     if parameters:
         described["parameters"] = parameters

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from lineloop.kit import json
 from lineloop.protocol.errors import StorageUnavailable
+from lineloop.server.decide.access import Verb
 from lineloop.server.http.documents import document
 from lineloop.server.http.lists import json_response
 from lineloop.server.http.metrics import CONTENT_TYPE
@@ -33,7 +34,9 @@ def health_routes(services: Services) -> Routes:
         return json_response({"status": "ready", "epoch": services.epoch})
 
     @router.get("/metrics", openapi_extra=document(None))
-    async def metrics(_: Request) -> Response:
+    async def metrics(request: Request) -> Response:
+        """Numbers in the Prometheus text format, for whoever has a credential that may read."""
+        await services.grant(request, Verb.READ)
         services.metrics.commits.set(services.commits.db.commits)
         return Response(services.metrics.text(), media_type=CONTENT_TYPE)
 

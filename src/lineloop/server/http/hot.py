@@ -26,8 +26,8 @@ class HotRoutes:
         self._handlers[collection, action] = handler
 
     def find(self, scope: Mapping[str, Any]) -> tuple[Handler, str] | None:
-        """The handler and the id in the path."""
-        if scope["method"] != "POST":
+        """The handler and the id in the path. Parameters are judged on the long way."""
+        if scope["method"] != "POST" or scope["query_string"]:
             return None
         parts = scope["path"].split("/")
         if len(parts) != 5 or parts[1] != "v1" or not parts[3]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -74,7 +76,7 @@ def identity_routes(services: Services) -> Routes:
     async def register(request: Request, kind: str, key: str) -> Response:
         """Lists the actor as live until its lease ends; renew it by the same call."""
         grant = await services.grant(request, Verb.REGISTER)
-        actor = grant.actor(Actor(kind, key))
+        actor = grant.actor(_named(request, kind, key))
         body = parse_body(ActorBody, await raw_body(request))
         row = await commits.register(
             actor,
@@ -125,6 +127,16 @@ def identity_routes(services: Services) -> Routes:
         return response
 
     return router
+
+
+def _named(request: Request, kind: str, key: str) -> Actor:
+    """The actor in the path. A slash that came encoded belongs to its part, where a key has none.
+
+    Raises InvalidRequest.
+    """
+    raw: bytes = request.scope.get("raw_path") or b""
+    written = raw.partition(b"?")[0].rpartition(b"/")[2].decode("ascii", "replace")
+    return Actor(kind, unquote(written) if "%2f" in written.lower() else key)
 
 
 def _token_line(token: TokenRow) -> dict[str, object]:

@@ -28,7 +28,7 @@ def inbox_routes(services: Services) -> Routes:
     )
     async def poll(request: Request, conversation_id: str) -> Response:
         grant = await services.grant(request, Verb.POLL)
-        body = parse_body(PollBody, await raw_body(request))
+        body = parse_body(PollBody, await raw_body(request, needed=False))
         command = PollCommand(
             conversation_id=conversation_id,
             actor=grant.actor(body.actor),

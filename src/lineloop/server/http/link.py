@@ -19,7 +19,7 @@ from lineloop.kit.database import Tx
 from lineloop.kit.ids import Ids
 from lineloop.protocol.actors import RUNTIME, Actor
 from lineloop.protocol.errors import ConnectionLost, LoopError
-from lineloop.protocol.requests import PROTOCOL_VERSION, parse_link_frame
+from lineloop.protocol.requests import PROTOCOL_VERSION, frame_id_of, parse_link_frame
 from lineloop.server.commit import Commits
 from lineloop.server.decide.access import Grant, Verb
 from lineloop.server.http.link_frames import (
@@ -105,8 +105,7 @@ class LinkSession:
         try:
             parsed = parse_link_frame(frame)
         except LoopError as error:
-            frame_id = frame.get("id") if isinstance(frame, dict) else None
-            await self._answer({"id": frame_id, "error": error.to_problem()})
+            await self._answer({"id": frame_id_of(frame), "error": error.to_problem()})
             return
         if parsed.ping:
             await self._answer({"pong": {}})

@@ -15,9 +15,9 @@ MAX_LIMIT = 500
 
 
 class Query(BaseModel):
-    """What may stand after the `?` of a path."""
+    """What may stand after the `?` of a path; a route without a model of its own takes nothing there."""
 
-    model_config = ConfigDict(defer_build=True)
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class PageQuery(Query):

@@ -4,6 +4,9 @@ cause.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -11,9 +14,15 @@ from starlette.responses import Response
 
 from lineloop.kit import json
 from lineloop.protocol.errors import ErrorCode, InvalidRequest, LoopError
+from lineloop.server.http.statuses import status_response, wants_status
 
 PROBLEM_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 1
+
+
+def refusal(scope: Mapping[str, Any], error: LoopError) -> Response:
+    """The answer to a request that met `error`, in the form that clients of its path read."""
+    return status_response(error) if wants_status(scope) else problem_response(error)
 
 
 def problem_response(error: LoopError) -> Response:
@@ -37,19 +46,19 @@ def internal_error(request_id: str) -> LoopError:
 def install_handlers(app: Starlette) -> None:
     """Every refusal of the framework becomes a coded problem."""
 
-    async def loop_error(_: Request, error: Exception) -> Response:
+    async def loop_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, LoopError)
-        return problem_response(error)
+        return refusal(request.scope, error)
 
-    async def http_error(_: Request, error: Exception) -> Response:
+    async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if error.status_code == 405:
-            refusal = LoopError("not with this method", code=ErrorCode.METHOD_NOT_ALLOWED)
+            met = LoopError("not with this method", code=ErrorCode.METHOD_NOT_ALLOWED)
         elif error.status_code == 404:
-            refusal = LoopError("no such route", code=ErrorCode.ROUTE_NOT_FOUND)
+            met = LoopError("no such route", code=ErrorCode.ROUTE_NOT_FOUND)
         else:
-            refusal = InvalidRequest(str(error.detail))
-        response = problem_response(refusal)
+            met = InvalidRequest(str(error.detail))
+        response = refusal(request.scope, met)
         for name, value in (error.headers or {}).items():
             response.headers[name] = value
         return response

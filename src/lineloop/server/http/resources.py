@@ -6,10 +6,10 @@ may see: its own participations, everything for an admin. Nothing is written her
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,6 +17,7 @@ from lineloop.control.resources import Resource
 from lineloop.control.store import WatchType
 from lineloop.control.stores.sql import SqlStore
 from lineloop.kit import json
+from lineloop.kit.clock import Clock, with_timeout
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import ErrorCode, LoopError, NotFound
 from lineloop.protocol.resources import API_VERSION, CONVERSATION_KIND, CONVERSATIONS, GROUP, VERSION
@@ -27,8 +28,10 @@ from lineloop.server.http.lists import Query, json_response
 from lineloop.server.http.resource_tables import is_table_wanted, table_of
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
+from lineloop.server.http.statuses import status_of
 from lineloop.server.upkeep.notifier import read_resource
 
+MAX_WATCH_SECONDS = 24 * 3600
 _ROOT = f"/apis/{API_VERSION}"
 _DISCOVERY: dict[str, Any] = {
     "kind": "APIResourceList",
@@ -55,12 +58,19 @@ _GROUP: dict[str, Any] = {
 }
 
 
-class ListQuery(Query):
-    """The parameters of Kubernetes, by its names."""
+class ViewQuery(Query):
+    """As Kubernetes has it, parameters that mean nothing here are passed over: clients send many."""
+
+    model_config = ConfigDict(extra="ignore", defer_build=True)
+
+
+class ListQuery(ViewQuery):
+    """The parameters of Kubernetes, by its names. Raises InvalidRequest for a version that is none."""
 
     selector: Annotated[str | None, Field(alias="labelSelector", max_length=1000)] = None
     watch: bool = False
-    version: Annotated[str, Field(alias="resourceVersion", max_length=20)] = ""
+    version: Annotated[str, Field(alias="resourceVersion", max_length=20, pattern="^[0-9]*$")] = ""
+    timeout_seconds: Annotated[int, Field(alias="timeoutSeconds", ge=0, le=MAX_WATCH_SECONDS)] = 0
 
 
 def resource_routes(services: Services, store: SqlStore) -> Routes:
@@ -85,24 +95,24 @@ def resource_routes(services: Services, store: SqlStore) -> Routes:
 
 
 def _discovery_routes(router: Routes, services: Services) -> None:
-    @router.get("/api", openapi_extra=document(None))
-    async def core_versions(request: Request) -> Response:
+    @router.get("/api", openapi_extra=document(None), query=ViewQuery)
+    async def core_versions(request: Request, query: ViewQuery) -> Response:  # noqa: ARG001
         """There are no core resources here; `kubectl` asks."""
         await services.grant(request, Verb.READ)
         return json_response({"kind": "APIVersions", "versions": []})
 
-    @router.get("/apis", openapi_extra=document(None))
-    async def groups(request: Request) -> Response:
+    @router.get("/apis", openapi_extra=document(None), query=ViewQuery)
+    async def groups(request: Request, query: ViewQuery) -> Response:  # noqa: ARG001
         await services.grant(request, Verb.READ)
         return json_response({"kind": "APIGroupList", "apiVersion": "v1", "groups": [_GROUP]})
 
-    @router.get(f"/apis/{GROUP}", openapi_extra=document(None))
-    async def group(request: Request) -> Response:
+    @router.get(f"/apis/{GROUP}", openapi_extra=document(None), query=ViewQuery)
+    async def group(request: Request, query: ViewQuery) -> Response:  # noqa: ARG001
         await services.grant(request, Verb.READ)
         return json_response(_GROUP)
 
-    @router.get(_ROOT, openapi_extra=document(None))
-    async def discovery(request: Request) -> Response:
+    @router.get(_ROOT, openapi_extra=document(None), query=ViewQuery)
+    async def discovery(request: Request, query: ViewQuery) -> Response:  # noqa: ARG001
         await services.grant(request, Verb.READ)
         return json_response(_DISCOVERY)
 
@@ -114,6 +124,8 @@ def _conversation_routes(router: Routes, services: Services, store: SqlStore) ->
         table = is_table_wanted(request.headers.get("accept", ""))
         if query.watch:
             lines = _watch_lines(services, store, grant, namespace, labels, query.version, table=table)
+            if query.timeout_seconds:
+                lines = _for_a_while(services.clock, lines, query.timeout_seconds)
             return services.streamed(grant, lines, media_type="application/json")
         found = await store.list(CONVERSATION_KIND, namespace=namespace, labels=labels)
         items = [item for item in found.items if may_see(grant, item)]
@@ -143,8 +155,14 @@ def _conversation_routes(router: Routes, services: Services, store: SqlStore) ->
     @router.get(
         f"{_ROOT}/namespaces/{{namespace}}/{CONVERSATIONS}/{{name}}",
         openapi_extra=document(None, errors=(ErrorCode.RESOURCE_NOT_FOUND,)),
+        query=ViewQuery,
     )
-    async def get_one(request: Request, namespace: str, name: str) -> Response:
+    async def get_one(
+        request: Request,
+        namespace: str,
+        name: str,
+        query: ViewQuery,  # noqa: ARG001
+    ) -> Response:
         grant = await services.grant(request, Verb.READ)
         resource = await store.get(CONVERSATION_KIND, name, namespace=namespace)
         if not may_see(grant, resource):
@@ -171,7 +189,7 @@ async def _watch_lines(
     version: str,
     *,
     table: bool,
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str]:
     """Changes after `version`, or from now on; a failed watch ends with an ERROR line."""
     try:
         if version in ("", "0"):
@@ -190,15 +208,19 @@ async def _watch_lines(
             elif may_see(grant, event.resource):
                 yield _line(event.type, event.resource, table=table)
     except LoopError as error:
-        status = {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "status": "Failure",
-            "reason": "Expired" if error.code is ErrorCode.RESOURCE_EXPIRED else "InternalError",
-            "message": error.message,
-            "code": error.status,
-        }
-        yield json.dumps({"type": "ERROR", "object": status}) + "\n"
+        yield json.dumps({"type": "ERROR", "object": status_of(error)}) + "\n"
+
+
+async def _for_a_while(clock: Clock, lines: AsyncGenerator[str], seconds: float) -> AsyncGenerator[str]:
+    """The lines that come within this time; then the watch ends as if there were no more."""
+    until = clock.monotonic() + seconds
+    try:
+        while (left := until - clock.monotonic()) > 0:
+            yield await with_timeout(clock, left, anext(lines))
+    except (TimeoutError, StopAsyncIteration):
+        return
+    finally:
+        await lines.aclose()
 
 
 def _line(kind: WatchType, resource: Resource, *, table: bool) -> str:

@@ -17,8 +17,8 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from lineloop.kit.records import record
-from lineloop.protocol.errors import InvalidRequest
-from lineloop.protocol.json_rules import validation_errors
+from lineloop.protocol.requests import request_error
+from lineloop.server.http.lists import Query
 
 Endpoint = Callable[..., Awaitable[Response]]
 E = TypeVar("E", bound=Endpoint)
@@ -86,6 +86,8 @@ def _served(declared: Declared) -> Route:
 
     async def answer(request: Request) -> Response:
         if query is None:
+            if request.url.query:
+                parse_query(Query, request)
             return await endpoint(request, **request.path_params)
         return await endpoint(request, **request.path_params, query=parse_query(query, request))
 
@@ -96,8 +98,8 @@ def _served(declared: Declared) -> Route:
 
 
 def parse_query(model: type[Q], request: Request) -> Q:
-    """The parameters after the `?`; unknown ones are passed over. Raises InvalidRequest."""
+    """The parameters after the `?`. Raises unknown_field, InvalidRequest."""
     try:
         return model.model_validate(dict(request.query_params))
     except ValidationError as error:
-        raise InvalidRequest("a parameter breaks a rule", errors=validation_errors(error)) from None
+        raise request_error(error) from None

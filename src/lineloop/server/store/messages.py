@@ -78,6 +78,7 @@ _END = """
 UPDATE messages SET status = :status, revision = :revision, offset_ = :offset, change = :change,
     updated_at = :now WHERE id = :id AND status = 'streaming'
 """
+_ROOT_OF = "SELECT root_id FROM messages WHERE id = :id"
 _FOLD = """
 UPDATE messages SET content = :content, snapshot_revision = :revision
 WHERE id = :id AND snapshot_revision < :revision
@@ -188,6 +189,12 @@ def head(tx: Tx, message_id: str) -> MessageHead | None:
         run_id=row["run_id"],
         snapshot_revision=row["snapshot_revision"],
     )
+
+
+def root_of(tx: Tx, message_id: str) -> str | None:
+    """The root conversation that the message lies under; None when there is no such message."""
+    row = tx.one(_ROOT_OF, {"id": message_id})
+    return row[0] if row else None
 
 
 def inbox(tx: Tx, conversation_id: str, actor: Actor, *, after: int, limit: int) -> list[StoredMessage]:
