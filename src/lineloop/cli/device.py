@@ -20,6 +20,7 @@ from lineloop.cli.data_files import DEVICE_DATABASE, refuse_emptied
 from lineloop.cli.failures import CommandFailed, Exit
 from lineloop.cli.lifetime import Stop, live
 from lineloop.cli.logs import set_up_quiet_logs
+from lineloop.cli.models import LocalModels
 from lineloop.cli.running import Ready
 from lineloop.cli.surroundings import Surroundings
 from lineloop.cli.web import LINK_VERB, WEB, WebDisplay, announce, check_host
@@ -60,6 +61,7 @@ async def running_device(parts: DeviceParts, stop: Stop) -> AsyncGenerator[Runti
         refuse_emptied(around.data_dir / DEVICE_DATABASE, around.data_dir)
         runtime = _made(parts, folder.path)
         runtime.on_fatal = stop.because_of
+        runtime.models = LocalModels()
         try:
             await runtime.start()
             async with AsyncExitStack() as stack:

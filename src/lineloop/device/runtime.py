@@ -271,7 +271,11 @@ class Runtime:
             person_side=self.person,
             audit=self.audit,
         )
-        return CoreSessions(parts, self.session_data, self.inbox)
+        sessions = CoreSessions(parts, self.session_data, self.inbox)
+        models = self.models
+        if models is not None:
+            sessions.model = lambda: models.current().to_wire()
+        return sessions
 
     def _stage(self) -> Stage:
         return Stage(
