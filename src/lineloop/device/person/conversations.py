@@ -62,7 +62,7 @@ class Known:
             "title": title_from(self.name) or self.opening or "",
             "name": self.name[:MAX_NAME_CHARS] or None,
             "created_at": self.created_at,
-            "last_at": self.last_at,
+            "last_at": self.active_at or None,
             "last_ordinal": self.last_ordinal,
             "unread": len(self.unread),
         }
@@ -94,7 +94,7 @@ class Conversations:
 
     def to_wire(self) -> list[dict[str, Any]]:
         """The newest activity first, at most MAX_LISTED."""
-        newest = sorted(self._known.values(), key=lambda one: one.active_at, reverse=True)
+        newest = sorted(self._known.values(), key=lambda one: (one.active_at, one.id), reverse=True)
         return [one.to_wire() for one in newest[:MAX_LISTED]]
 
     async def load(self) -> None:
