@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench faults gen-check gen web package docs format locks clean
+.PHONY: help run test check bench faults gen-check gen web web-build package docs format locks clean
 
 # Tests start many processes; without bytecode each of them would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -14,13 +14,24 @@ PY := $(VENV)/bin/python
 SEED ?=
 N ?=
 
+# What the web packages make, and of what.
+SHELL_PAGE := src/lineloop/device/host/web/static/index.html
+APP_SURFACES := $(patsubst %/src/app.ts,%/surface/main.js,$(wildcard apps/*/src/app.ts))
+PACKAGE_FILES := $(shell find web/packages -mindepth 1 \( -name node_modules -o -name '.*' \) -prune -o -type f \
+  \( -path '*/src/*' -o -path '*/public/*' -o -path '*/bin/*' -o -name 'package.json' -o -name 'vite.config.ts' \
+  -o -name 'index.html' \) -print)
+SDK_FILES := $(filter web/packages/app-sdk/%,$(PACKAGE_FILES)) spec/schema/app-manifest.json
+
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 run: $(VENV)/.runtime ## create the environment and start Lineloop; in a terminal, talk to it at once
-	@exec $(VENV)/bin/lineloop up --chat
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory web-build; \
+	elif [ ! -e $(SHELL_PAGE) ]; then \
+	  echo "npm is missing: there will be no page in the browser. Node 20 with npm makes it." >&2; fi
+	@exec $(VENV)/bin/lineloop up --chat $$([ -e $(SHELL_PAGE) ] || echo --host headless)
 
-test: $(VENV)/.dev node_modules/.installed ## everything that decides whether a change may land (< 10 min)
+test: $(VENV)/.dev node_modules/.installed web-build ## everything that decides whether a change may land (< 10 min)
 	@$(PY) tools/tally.py test
 
 check: $(VENV)/.dev node_modules/.installed ## format, lint, types, imports, generated files and the quick tests (< 60 s)
@@ -36,7 +47,9 @@ docs: $(VENV)/.dev ## run the code of README and docs, and write the reference p
 web: node_modules/.installed ## types and tests of the web packages
 	@$(PYTHON) tools/tally.py web-types web
 
-package: $(VENV)/.dev ## build the wheel and the source archive, then try the wheel in an empty environment
+web-build: $(SHELL_PAGE) $(APP_SURFACES) ## build the pages that people see, when their sources have changed
+
+package: $(VENV)/.dev web-build ## build the wheel and the source archive, then try the wheel in an empty environment
 	@$(PY) tools/tally.py packaging
 	@$(PY) -m build --no-isolation --outdir dist .
 
@@ -58,8 +71,9 @@ locks: $(VENV)/.dev ## resolve requirements/*.in again into hash-pinned files (n
 	    --no-emit-index-url $$( [ $$name = dev ] || echo "-c requirements/dev.txt" ) \
 	    requirements/$$name.in -o requirements/$$name.txt; done
 
-clean: ## remove the environments and caches
+clean: ## remove the environments, what was built and caches
 	rm -rf $(VENV) node_modules web/packages/*/node_modules dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(dir $(SHELL_PAGE)) $(dir $(APP_SURFACES)) apps/*/logic.js
 
 $(VENV)/bin/python:
 	@echo "making an environment in $(VENV) …" >&2
@@ -75,6 +89,14 @@ $(VENV)/.runtime: requirements/runtime.txt requirements/build.txt pyproject.toml
 $(VENV)/.dev: requirements/dev.txt pyproject.toml | $(VENV)/bin/python
 	@tools/install.sh $(VENV) requirements/dev.txt
 	@touch $@ $(VENV)/.runtime
+
+$(SHELL_PAGE): node_modules/.installed $(PACKAGE_FILES)
+	@npm run --silent build:shell
+	@touch $@
+
+$(APP_SURFACES): apps/%/surface/main.js: node_modules/.installed $(SDK_FILES) $(wildcard apps/*/src/* apps/*/src/*/*)
+	@node web/packages/app-sdk/bin/lineloop-app-build.js apps/$*
+	@touch $@
 
 node_modules/.installed: package.json package-lock.json
 	@command -v npm >/dev/null || { echo "npm is missing. Node 20 with npm is needed for the web packages." >&2; exit 1; }

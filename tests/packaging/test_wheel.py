@@ -51,18 +51,23 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
 
 
-def test_the_wheel_carries_apps_error_codes_types_and_licence_and_no_tests(wheel: Path) -> None:
+def test_the_wheel_carries_pages_apps_error_codes_types_and_licence_and_no_sources(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for wanted in (
         "lineloop/_apps/pomodoro/manifest.json",
+        "lineloop/_apps/pomodoro/surface/main.css",
+        "lineloop/_apps/pomodoro/surface/main.js",
+        "lineloop/device/host/web/boot.js",
+        "lineloop/device/host/web/static/index.html",
         "lineloop/_spec/errors.json",
         "lineloop/py.typed",
         "lineloop/device/containers/sdk_prelude.js",
         "lineloop/server/migrations/versions/0001_first_schema.py",
     ):
-        assert wanted in names
+        assert wanted in names, f"{wanted} is missing; `make web-build` makes what people see"
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if name.startswith(("tests/", "lineloop/tests"))]
+    assert not [name for name in names if name.endswith((".ts", ".tsx", "tsconfig.json"))]
 
 
 def test_up_answers_from_an_empty_environment_and_stops_cleanly(installed: Path, tmp_path: Path) -> None:

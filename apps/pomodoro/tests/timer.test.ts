@@ -160,7 +160,7 @@ describe("the timer", () => {
   test("speaks Chinese when the person does", () => {
     world.project({ ...running(25 * MINUTE), language: "zh" });
     expect(world.root.querySelector("[role=timer]")?.getAttribute("aria-label")).toBe("剩余时间: 25:00");
-    expect([world.text("hint"), document.documentElement.lang]).toEqual(["想提前结束，在聊天里说“停止”。", "zh-Hans"]);
+    expect([world.text("hint"), document.documentElement.lang]).toEqual(["想提前结束，在聊天里说“停止”。", "zh"]);
     world.project({ ...ended("completed"), language: "zh" });
     expect([world.text("time"), world.text("caption")]).toEqual(["完成", "专注了 25 分钟"]);
   });

@@ -39,8 +39,7 @@ export class Screen {
 
   show(view: View, language: Language): void {
     const texts = textsOf(language);
-    const root = this.#page.documentElement;
-    if (root.lang !== language) root.lang = language === "zh" ? "zh-Hans" : "en";
+    this.#page.documentElement.lang = language;
     this.#main.dataset["phase"] = view.phase;
     this.#write(this.#label, headingOf(view, texts));
     const { time, caption } = faceOf(view, texts, language);
