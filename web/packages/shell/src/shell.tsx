@@ -1,15 +1,14 @@
 // The page: rail, app and chat side by side, and the few things that stand above them.
 
 import { ChevronUp } from "lucide-react";
-import { useEffect, useRef, useState } from "react";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { Chat } from "./chat/index.tsx";
 import { Door } from "./firstrun/door.tsx";
-import { FirstRun, pass, useModelChosen, wasPassed } from "./firstrun/first-run.tsx";
+import { pass, useModelChosen, wasPassed } from "./firstrun/passed.ts";
 import { useText } from "./i18n/index.ts";
 import type { Parts } from "./parts.ts";
 import { announce } from "./runtime/announce.ts";
 import { useStore } from "./runtime/store.ts";
-import { Settings } from "./settings/settings.tsx";
 import { Consent } from "./workspace/consent.tsx";
 import type { Instance } from "./workspace/shapes.ts";
 import { Mark, Rail } from "./workspace/rail.tsx";
@@ -18,6 +17,13 @@ import { visibleLine } from "./workspace/visible-text.ts";
 import { WorkspaceArea } from "./workspace/workspace.tsx";
 
 const DRAG_PX = 24;
+
+// Not needed to begin with. Fetched while the Runtime is there, because they are wanted when it is not, too.
+const fetchFirstRun = () => import("./firstrun/first-run.tsx");
+const fetchSettings = () => import("./settings/settings.tsx");
+const FirstRun = lazy(() => fetchFirstRun().then((part) => ({ default: part.FirstRun })));
+const Settings = lazy(() => fetchSettings().then((part) => ({ default: part.Settings })));
+const FETCH_AFTER_MS = 1_000;
 
 export function Shell({ parts }: { readonly parts: Parts }) {
   const link = useStore(parts.client.link);
@@ -49,6 +55,10 @@ function Rooms({ parts }: { readonly parts: Parts }) {
   const conversation = useStore(desk.conversation);
   const shown = desk.shown();
   useAnnouncements(parts, shown);
+  useEffect(() => {
+    const timer = setTimeout(() => void fetchSettings().catch(() => undefined), FETCH_AFTER_MS);
+    return () => clearTimeout(timer);
+  }, []);
   return (
     <div className="shell" data-view={shown === null ? "chat" : "app"}>
       <GoneStrip desk={desk} />
@@ -105,9 +115,17 @@ function Above({ parts, settings, onSettings }: AboveProps) {
       pass(localStorage);
       setPassed(true);
     };
-    return <FirstRun desk={desk} onDone={done} />;
+    return (
+      <Suspense>
+        <FirstRun desk={desk} onDone={done} />
+      </Suspense>
+    );
   }
-  return settings ? <Settings desk={desk} onClose={() => onSettings(false)} /> : null;
+  return settings ? (
+    <Suspense>
+      <Settings desk={desk} onClose={() => onSettings(false)} />
+    </Suspense>
+  ) : null;
 }
 
 /** Beside the app when there is room; on a phone a sheet that can be drawn up and down. */
