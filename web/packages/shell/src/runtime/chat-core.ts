@@ -24,8 +24,8 @@ export interface ConversationRow {
   readonly id: string;
   readonly title: string;
   readonly name: string | null;
-  readonly created_at: string;
-  readonly last_at: string;
+  readonly created_at: string | null;
+  readonly last_at: string | null;
   readonly last_ordinal: number;
   readonly unread: number;
 }

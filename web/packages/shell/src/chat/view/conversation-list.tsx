@@ -54,8 +54,10 @@ export const titleOf = (title: string, untitled: string): string => (title.trim(
 
 const DAY_MS = 86_400_000;
 
-function Ago({ time, now }: { readonly time: string; readonly now: number }) {
+/** How long ago; nothing for a conversation of which nothing is known yet. */
+function Ago({ time, now }: { readonly time: string | null; readonly now: number }) {
   const forms = useForms();
+  if (time === null) return null;
   const then = at(time);
   const today = new Date(then).toDateString() === new Date(now).toDateString();
   const words = today ? forms.time(then) : now - then < 6 * DAY_MS ? forms.ago(then, now) : forms.day(then, now);

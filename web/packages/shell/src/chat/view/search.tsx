@@ -82,7 +82,7 @@ export function Search({ state, onOpen, onClose }: SearchProps) {
             onClick={() => open(row)}
           >
             <span className="conversation-title">{titleOf(row.title, t("chat.untitled"))}</span>
-            <time>{forms.day(at(row.last_at), Date.now())}</time>
+            {row.last_at !== null && <time>{forms.day(at(row.last_at), Date.now())}</time>}
           </li>
         ))}
       </ul>
