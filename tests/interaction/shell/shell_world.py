@@ -227,13 +227,11 @@ class SurfaceFrame:
     ) -> dict[str, Any]:
         """The newest payload of an event once it is as wanted."""
 
-        def newest() -> dict[str, Any] | None:
+        def newest() -> list[dict[str, Any]]:
             found = [frame["payload"] for frame in self.frames if frame.get("type") == kind]
-            return found[-1] if found and wanted(found[-1]) else None
+            return found[-1:] if found and wanted(found[-1]) else []
 
-        payload = await until(newest)
-        assert payload is not None
-        return payload
+        return (await until(newest))[0]
 
 
 @dataclass(slots=True, eq=False)

@@ -6,7 +6,12 @@ from dataclasses import replace
 
 from lineloop.device.commit.loading import load_route, load_session, load_shelf, load_whole_session
 from lineloop.device.commit.room import Room
-from lineloop.device.decide.actions import UiAction, decide_ui_action
+from lineloop.device.decide.actions import (
+    SurfaceEvent,
+    UiAction,
+    decide_surface_event,
+    decide_ui_action,
+)
 from lineloop.device.decide.facts import FocusSet, HostLeaseTaken
 from lineloop.device.decide.focus import is_shown
 from lineloop.device.decide.intents import (
@@ -123,3 +128,14 @@ def take_action(tx: Tx, plan: Plan, room: Room, request: UiAction) -> bool:
         schema = next((action.schema_ for action in declared if action.name == request.action), None)
     earlier = records.ui_action_digest(tx, room.runtime_id, request.instance_id, request.action_id)
     return decide_ui_action(plan, request, instance, schema, earlier, room.schemas)
+
+
+def take_surface_event(tx: Tx, plan: Plan, room: Room, event: SurfaceEvent) -> None:
+    """An event over an instance's own port. Raises LoopError."""
+    instance = sessions.instance_by_id(tx, event.instance_id)
+    schema = None
+    if instance is not None:
+        installed = load_shelf(tx, room).installed.get(instance.app_scope)
+        declared = installed.manifest.events if installed is not None else ()
+        schema = next((one.schema_ for one in declared if one.name == event.name), None)
+    decide_surface_event(plan, event, instance, schema, room.schemas)

@@ -11,7 +11,7 @@ from typing import Any
 
 from lineloop.device.commit import intents
 from lineloop.device.commit.room import Room
-from lineloop.device.decide.actions import UiAction
+from lineloop.device.decide.actions import SurfaceEvent, UiAction
 from lineloop.kit import json
 
 SOURCE = "ui_action"
@@ -34,3 +34,11 @@ class UiActionEntry:
         return await self._room.submit(
             SOURCE, partial(intents.take_action, room=self._room, request=request), "device.action"
         )
+
+    async def note_event(self, instance_id: str, name: str, data: Any) -> None:
+        """Keeps what a surface says has happened in it, in the audit. Raises LoopError: not_found,
+        invalid_arguments, limit_exceeded.
+        """
+        event = SurfaceEvent(instance_id, name, data)
+        job = partial(intents.take_surface_event, room=self._room, event=event)
+        await self._room.submit(SOURCE, job, "device.action")

@@ -79,6 +79,7 @@ class Surface:
         self._greeted = self._opened = self._closed = False
         self._refused = 0
         self._facts: SurfaceFacts | None = None
+        self._asked_at = 0.0
         self._told_state: str | None = None
         self._told_phase: str | None = None
         self._subscriptions: list[str] = []
@@ -272,12 +273,13 @@ class Surface:
         return {}
 
     def _surface_event(self, payload: dict[str, Any]) -> None:
-        """Declared events are noted; which agents hear of them is not decided here."""
-        app = self._stage.registry.apps.get(self.context.app_scope)
-        declared = {event.name for event in app.manifest.events} if app is not None else set[str]()
-        if payload["name"] not in declared:
-            raise LoopError("the app declares no such event", code=ErrorCode.NOT_FOUND)
-        raise LoopError("events of surfaces are not passed on by this Runtime", code=ErrorCode.UNSUPPORTED)
+        self._tasks.spawn(self._note_event(payload["name"], payload["data"]), name="surface event")
+
+    async def _note_event(self, name: str, data: Any) -> None:
+        try:
+            await self._stage.ui_actions.note_event(self.context.instance_id or "", name, data)
+        except LoopError as error:
+            self._refuse(error, None)
 
     def _diagnostics(self, payload: dict[str, Any]) -> None:
         if self._logs.take():
