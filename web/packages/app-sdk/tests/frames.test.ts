@@ -63,6 +63,12 @@ describe("frames of the bridge", () => {
     expect(decode(replace, "to_runtime")).toMatchObject({ id: "r1" });
   });
 
+  test("messages have as much room as session data", () => {
+    const message = { id: "m1", content: { text: "x".repeat(MAX_FRAME_BYTES) } };
+    const frame = encode("messages.message", { subscription: "sub/1", message });
+    expect(decode(frame, "to_app", { core: true })).toMatchObject({ type: "messages.message" });
+  });
+
   test("session data that are too large say so", () => {
     const data = { a: "x".repeat(MAX_SESSION_FRAME_BYTES) };
     const refused = refusal(encode("session.replace", { data, expected_revision: 0 }, "r1"), "to_runtime");
