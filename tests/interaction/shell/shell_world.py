@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from socket import SO_REUSEADDR, SOL_SOCKET, socket
@@ -77,7 +77,9 @@ class ShellPage:
     # ── sending ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def send(self, text: str) -> None:
-        await self.connection.send(text)
+        """What is sent after the end goes nowhere."""
+        with suppress(ConnectionClosed):
+            await self.connection.send(text)
 
     async def tell(self, kind: str, /, **payload: Any) -> None:
         await self.send(json.dumps({"v": 1, "type": kind, "payload": payload}))
