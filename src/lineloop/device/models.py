@@ -5,6 +5,7 @@ Decides the shapes only; which servers are looked for and where a choice is kept
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from lineloop.kit.records import record
@@ -54,3 +55,22 @@ class ModelChoice(Protocol):
     async def choose(self, target: str, key: str | None = None) -> ModelInUse:
         """Uses `target` from now on. Raises LoopError: invalid_request, harness_target_unknown."""
         ...
+
+
+class AnnouncedModels:
+    """A ModelChoice that calls `on_chosen` after every successful choice."""
+
+    def __init__(self, models: ModelChoice, on_chosen: Callable[[], None]) -> None:
+        self._models = models
+        self._on_chosen = on_chosen
+
+    def current(self) -> ModelInUse:
+        return self._models.current()
+
+    async def find(self) -> list[FoundServer]:
+        return await self._models.find()
+
+    async def choose(self, target: str, key: str | None = None) -> ModelInUse:
+        chosen = await self._models.choose(target, key)
+        self._on_chosen()
+        return chosen

@@ -35,7 +35,7 @@ from lineloop.device.foundation import Foundation
 from lineloop.device.host.headless import HeadlessHost
 from lineloop.device.host.port import Host, Stage
 from lineloop.device.migrations import HEAD
-from lineloop.device.models import ModelChoice
+from lineloop.device.models import AnnouncedModels, ModelChoice
 from lineloop.device.person.side import PersonSide
 from lineloop.device.reconcile.app_sessions import AppSessions
 from lineloop.device.reconcile.deadlines import Deadlines
@@ -272,8 +272,8 @@ class Runtime:
             audit=self.audit,
         )
         sessions = CoreSessions(parts, self.session_data, self.inbox)
-        models = self.models
-        if models is not None:
+        if self.models is not None:
+            models = self.models = AnnouncedModels(self.models, sessions.model_changed)
             sessions.model = lambda: models.current().to_wire()
         return sessions
 

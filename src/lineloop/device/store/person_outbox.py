@@ -74,14 +74,13 @@ class Saying:
     created_at: int = 0
 
     def to_wire(self) -> dict[str, Any]:
-        """As a page shows it; `state` is pending, sent or refused."""
+        """As a page shows it; `state` is pending, sent or refused (with its `code`)."""
         content = self.body.get("content")
-        return {
+        wire: dict[str, Any] = {
             "key": self.key,
             "kind": self.kind,
             "conversation_id": self.conversation_id,
             "state": "refused" if self.refusal is not None else self.state,
-            "code": self.refusal,
             "text": "" if content is None else content_text(content),
             "target": self.body.get("target"),
             "reply_to_id": self.body.get("reply_to_id"),
@@ -90,6 +89,9 @@ class Saying:
             "message_id": self.message_id,
             "created_at": rfc3339(self.created_at),
         }
+        if self.refusal is not None:
+            wire["code"] = self.refusal
+        return wire
 
 
 def queue(tx: Tx, runtime_id: str, saying: Saying, now_ms: int) -> bool:
