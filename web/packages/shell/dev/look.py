@@ -8,12 +8,15 @@ Needs the built shell (`npm run -w @lineloop/shell build`). Prints one line per 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from pathlib import Path
 from typing import Any
 
 from mock_runtime import MockRuntime, instance
 from playwright.async_api import Browser, Page, async_playwright
+
+from lineloop.kit.clock import SystemClock
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = [
@@ -241,7 +244,53 @@ async def guest(look: Look) -> None:
     await look.close()
 
 
-SCENES = {scene.__name__: scene for scene in (chat, app, states, misbehaving, together, thief, guest)}
+async def crash(look: Look) -> None:
+    """The process of an app breaks down: only the app is gone, and the page goes on."""
+    look.mock.show(instance("i1", "pomodoro", "Pomodoro"))
+    await look.open()
+    await look.wait("surface.shown")
+    session = await look.page.context.new_cdp_session(look.page.frames[1])
+    with contextlib.suppress(Exception):
+        await asyncio.wait_for(session.send("Page.crash"), 2)
+    # The driver takes the page for crashed, too; what the Runtime hears says whether it is.
+    for _ in range(40):
+        await SystemClock().sleep(0.1)
+        if look.told("surface.close"):
+            break
+    look.mock.show()
+    await look.mock.push()
+    look.mock.show(instance("i2", "pomodoro", "Pomodoro"))
+    await look.mock.push()
+    await SystemClock().sleep(2)
+    say("crash", look.told("surface.close"), "then shown", look.told("surface.shown")[1:])
+    await look.mock.stop()
+
+
+async def axe(look: Look) -> None:
+    """What axe finds in the main states, in both themes."""
+    source = (Path(__file__).parents[4] / "node_modules/axe-core/axe.min.js").read_text()
+    look.mock.show(instance("i1", "pomodoro", "Pomodoro"))
+    for scheme in ("light", "dark"):
+        await look.open(WIDE, scheme)
+        await look.wait("surface.shown")
+        for state in ("app", "settings", "consent"):
+            if state == "settings":
+                await look.page.click(".rail-end button")
+            elif state == "consent":
+                look.mock.parts["consent"]["sheets"] = [SHEET]
+                await look.mock.push("consent")
+            await look.page.wait_for_timeout(700)
+            await look.page.evaluate(source)
+            found = await look.page.evaluate("axe.run({iframes: false})")
+            say(scheme, state, [(one["id"], one["nodes"][0]["html"][:160]) for one in found["violations"]])
+        look.mock.parts["consent"]["sheets"] = []
+        look.mock.heard.clear()
+        await look.close()
+
+
+SCENES = {
+    scene.__name__: scene for scene in (chat, app, states, misbehaving, together, thief, guest, crash, axe)
+}
 
 
 async def main(folder: Path, names: list[str]) -> None:

@@ -1,7 +1,7 @@
 """How smooth the chat stays while an answer streams into a long conversation, in a real browser.
 
-Measures the built dev page (`vite build -c dev/vite.config.ts`): script time per token, the longest task and the
-longest gap between frames. Decides nothing; prints one JSON document.
+Measures the built dev page (`vite build -c dev/vite.config.ts`): script time per token, the longest task and
+the longest gap between frames. Decides nothing; prints one JSON document.
 
     python web/packages/shell/dev/measure.py [MESSAGES] [TOKENS_PER_SECOND] [SECONDS]
 """
@@ -22,10 +22,15 @@ from playwright.async_api import CDPSession, async_playwright
 ROOT = Path(__file__).resolve().parents[4]
 BUILT = ROOT / "node_modules/.cache/lineloop/chat-dev"
 CHROMIUM = "/usr/bin/chromium"
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 OBSERVE = """() => {
   const seen = globalThis.seen = { tasks: [], gaps: [] };
@@ -39,7 +44,7 @@ OBSERVE = """() => {
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name it overrides
         """Says nothing."""
 
 
@@ -103,13 +108,14 @@ def longest_task(trace: dict[str, Any]) -> float:
 
 
 def main() -> None:
-    messages, rate, seconds = (int(word) for word in (sys.argv[1:] + ["2000", "100", "10"][len(sys.argv) - 1 :]))
+    given = [int(word) for word in sys.argv[1:]]
+    messages, rate, seconds = given + [2000, 100, 10][len(given) :]
     handler = functools.partial(Quiet, directory=str(BUILT))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         query = f"scene=bench&messages={messages}&strict=0"
         url = f"http://127.0.0.1:{server.server_port}/stream.html?{query}"
-        print(json.dumps(asyncio.run(measure(url, rate, seconds)), indent=2))
+        sys.stdout.write(json.dumps(asyncio.run(measure(url, rate, seconds)), indent=2) + "\n")
         server.shutdown()
 
 

@@ -5,6 +5,7 @@ import { createRoot } from "react-dom/client";
 import { Chat } from "../src/chat/index.tsx";
 import { language } from "../src/i18n/index.ts";
 import "../src/styles/tokens.css";
+import "../src/styles/page.css";
 import { FakeCore, ROOT } from "../tests/chat/fake-core.ts";
 import { SCENES, stream, type SceneName } from "./scenes.ts";
 

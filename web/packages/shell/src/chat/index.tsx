@@ -6,6 +6,7 @@ import { useCallback, useEffect, useRef, useState } from "react";
 import type { ChatCore, ChatState } from "../runtime/chat-core.ts";
 import { useText } from "../i18n/index.ts";
 import { useStore } from "../runtime/store.ts";
+import { loadMarkdownSoon } from "./blocks/lazy-markdown.tsx";
 import { FRESH, Memory, type Recipient } from "./model/memory.ts";
 import { Beginning } from "./view/beginning.tsx";
 import { Composer, type ComposerHandle } from "./view/composer.tsx";
@@ -41,6 +42,7 @@ export function Chat({ core, docked, conversationId, onConversation }: ChatProps
   const [searching, setSearching] = useState(false);
   const fresh = beginning || conversationId === null;
   useSearchKey(!docked, setSearching);
+  useEffect(loadMarkdownSoon, []);
 
   // The frame opened another conversation: that is what the person sees now.
   const [lastId, setLastId] = useState(conversationId);

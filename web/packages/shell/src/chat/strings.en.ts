@@ -44,6 +44,7 @@ export const chat = {
   "chat.copied": "Copied",
   "chat.close": "Close",
   "chat.code": "code",
+  "chat.shortened": "Shortened: the whole message is too large to show here.",
   "chat.block.unknown": "Content of the kind “{type}”, which this version cannot show:",
   "chat.show_work": "Show the work behind this",
   "chat.work": "Work",
@@ -109,7 +110,6 @@ export const chat = {
   "chat.connection.connecting": "Connecting …",
   "chat.connection.catching_up": "Catching up …",
   "chat.connection.offline": "Offline. You can go on writing.",
-  "chat.connection.gone": "Lineloop is not running on this device. You can go on writing.",
   "chat.connection.waiting": (forms: Forms, { count }: { count: number }) =>
     forms.plural(count, { one: "1 message waits", other: `${forms.number(count)} messages wait` }),
   "chat.announce.started": "{name} is answering",

@@ -47,7 +47,8 @@ export interface ChatState {
   readonly person: ActorName;
   readonly conversations: readonly ConversationRow[];
   readonly recipients: readonly Recipient[];
-  readonly model: ModelChoice;
+  /** null while nobody told which one answers. */
+  readonly model: ModelChoice | null;
 }
 
 /** What a person said in this page and the Runtime has not taken yet. Kept over reloads. */

@@ -3,7 +3,9 @@
 
 import { act, cleanup, fireEvent, render, screen, waitFor, within } from "@testing-library/react";
 import { StrictMode, useState } from "react";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { loadMarkdown } from "../../src/chat/blocks/lazy-markdown.tsx";
+import { announcement } from "../../src/runtime/announce.ts";
 import { Chat } from "../../src/chat/index.tsx";
 import { emptyContent, type Block } from "@lineloop/ui-model";
 import { ASSISTANT, FakeCore, Later, PERSON, ROOT, block, call, chatState, held, message, said, stamp } from "./fake-core.ts";
@@ -41,6 +43,7 @@ beforeEach(() => {
   localStorage.clear();
 });
 afterEach(cleanup);
+beforeAll(loadMarkdown);
 
 describe("conversations", () => {
   test("[L179] the other conversation's late words never appear", async () => {
@@ -280,6 +283,25 @@ describe("cards", () => {
     expect(core.asks("answer").map((one) => one["value"])).toEqual(["olives", "olives"]);
   });
 
+  test("an answer that the server refuses is told on its card, and can be given again", async () => {
+    await ready(ask());
+    fireEvent.click(within(card()).getByLabelText("Bread"));
+    fireEvent.click(button("Answer", card()));
+    const answer = held("ans_1", { kind: "answer", question_id: "msg_3", text: "" });
+    await tell(() => core.tell("saying", { saying: answer }));
+    expect(card().querySelector("fieldset")?.disabled).toBe(true);
+    await tell(() => core.tell("saying", { saying: { ...answer, state: "refused", code: "answer_invalid" } }));
+    expect(screen.getByRole("alert").textContent).toContain("answer_invalid");
+    expect(within(card()).getByLabelText<HTMLInputElement>("Bread").checked).toBe(true);
+    fireEvent.click(button("Answer", card()));
+    await tell(() => undefined);
+    expect(screen.queryByRole("alert")).toBeNull();
+    await tell(() => core.tell("saying", { saying: { ...answer, key: "ans_2", state: "refused", code: "not_participant" } }));
+    expect(screen.getByRole("alert").textContent).toContain("not_participant");
+    expect(core.asks("answer")).toHaveLength(2);
+    expect(log().querySelectorAll("[data-saying]")).toHaveLength(0);
+  });
+
   test("Escape dismisses, an own label accepts or declines", async () => {
     await ready(confirm());
     fireEvent.keyDown(button("Do it", card()), { key: "Escape" });
@@ -427,14 +449,13 @@ describe("blocks", () => {
   test("begin and end of an answer are announced, its words are not", async () => {
     show();
     await tell(() => core.snapshot());
-    const status = screen.getAllByRole("status").at(-1) as HTMLElement;
     const one = message(1, { status: "streaming", blocks: [block("text", "so")] });
     await tell(() => core.message(one));
-    expect(status.textContent).toBe("Assistant is answering");
+    expect(announcement.get().text).toBe("Assistant is answering");
     await tell(() => core.append("msg_1", 1, " far"));
-    expect(status.textContent).toBe("Assistant is answering");
+    expect(announcement.get().text).toBe("Assistant is answering");
     await tell(() => core.message({ ...one, status: "completed", revision: 2 }));
-    expect(status.textContent).toBe("Assistant has answered");
+    expect(announcement.get().text).toBe("Assistant has answered");
     expect(log().getAttribute("aria-live")).toBe("off");
   });
 
@@ -499,10 +520,10 @@ test("docked it shows one conversation and nothing else", async () => {
   expect(log().textContent).toContain("message 1");
 });
 
-test("offline and gone are said, with how much waits", async () => {
+test("offline is said, with how much waits", async () => {
   show();
   await tell(() => core.state.set(chatState({ connection: { state: "offline", waiting: 2, since: stamp(1) } })));
   expect(document.body.textContent).toContain("2 messages wait");
   await tell(() => core.link.set("gone"));
-  expect(document.body.textContent).toContain("not running on this device");
+  expect(document.body.textContent).not.toContain("messages wait");
 });

@@ -5,7 +5,7 @@ import { memo } from "react";
 import { useText } from "../../i18n/index.ts";
 import { isStreaming, shownBlocks, text, type Message } from "../model/wire.ts";
 import { CodeBlock } from "./code-block.tsx";
-import { MarkdownBlock } from "./markdown-block.tsx";
+import { LazyMarkdown } from "./lazy-markdown.tsx";
 import { QuestionCard } from "./question-card.tsx";
 import { ReplyCard } from "./reply-card.tsx";
 import { ToolBlock } from "./tool-block.tsx";
@@ -36,7 +36,7 @@ function drawBlock({ block, message, open }: BlockProps) {
     case "text":
       return said === null ? <Unknown block={block} /> : <p className="block block-text">{said}</p>;
     case "markdown":
-      return said === null ? <Unknown block={block} /> : <MarkdownBlock text={said} open={open} />;
+      return said === null ? <Unknown block={block} /> : <LazyMarkdown text={said} open={open} />;
     case "code":
       return said === null ? (
         <Unknown block={block} />

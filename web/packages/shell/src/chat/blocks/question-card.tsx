@@ -4,6 +4,7 @@ import { LoopError, type Block } from "@lineloop/ui-model";
 import { useId, useState, type FormEvent, type KeyboardEvent } from "react";
 import { useForms, useText } from "../../i18n/index.ts";
 import { DECLINED, readQuestion, type QuestionTerms } from "../model/question.ts";
+import { useKeyed } from "../model/keyed.ts";
 import { at, type Message } from "../model/wire.ts";
 import { useConversation } from "../view/context.ts";
 import { isComposing } from "../view/composing.ts";
@@ -24,14 +25,27 @@ export function QuestionCard({ block, message }: { readonly block: Block; readon
   );
 }
 
-type Sending = { readonly state: "idle" | "sending" | "sent" } | { readonly state: "failed"; readonly code: string };
+type Sending =
+  | { readonly state: "idle" | "sending" | "sent" }
+  | { readonly state: "failed"; readonly code: string };
 
-/** Sends one answer at a time; after it was taken the card waits for the stored result. */
+/** Sends one answer at a time; after it was taken the card waits for the stored result, or for its refusal. */
 function useAnswer(message: Message) {
-  const { core } = useConversation();
-  const [sending, setSending] = useState<Sending>({ state: "idle" });
+  const { core, transcript } = useConversation();
+  const held = useKeyed(transcript.answers, message.id);
+  const [own, setSending] = useState<Sending>({ state: "idle" });
+  const [over, setOver] = useState<string | null>(null);
+  const told = held?.key === over ? undefined : held;
+  const sending: Sending =
+    told === undefined
+      ? own
+      : told.state === "refused"
+        ? { state: "failed", code: told.code ?? "internal" }
+        : { state: "sent" };
+  const busy = sending.state === "sending" || sending.state === "sent";
   const send = (value: string | null) => {
-    if (sending.state === "sending" || sending.state === "sent") return;
+    if (busy) return;
+    setOver(held?.key ?? null);
     setSending({ state: "sending" });
     const params = { conversation_id: message.conversation_id, question_id: message.id, value };
     core.dispatch("answer", params).then(
@@ -39,7 +53,7 @@ function useAnswer(message: Message) {
       (error: unknown) => setSending({ state: "failed", code: error instanceof LoopError ? error.code : "internal" }),
     );
   };
-  return { sending, send, busy: sending.state === "sending" || sending.state === "sent" };
+  return { sending, send, busy };
 }
 
 function OpenQuestion({ question, message }: { readonly question: QuestionTerms; readonly message: Message }) {
@@ -70,7 +84,7 @@ function OpenQuestion({ question, message }: { readonly question: QuestionTerms;
   return (
     <form className="card-form" onSubmit={submit} onKeyDown={onKeyDown}>
       <fieldset disabled={busy}>
-        <legend className="chat-hidden">{question.text}</legend>
+        <legend className="aloud">{question.text}</legend>
         {question.kind === "ask"
           ? question.choices.map((choice) => (
               <label key={choice.value} className="choice">
@@ -101,18 +115,18 @@ function OpenQuestion({ question, message }: { readonly question: QuestionTerms;
               <button
                 key={choice.value}
                 type="button"
-                className={choice.value === DECLINED ? "button" : "button button-main"}
+                className={choice.value === DECLINED ? "button small" : "button primary small"}
                 onClick={() => send(choice.value)}
               >
                 {choice.label}
               </button>
             ))
           ) : (
-            <button type="submit" className="button button-main" disabled={answer === null}>
+            <button type="submit" className="button primary small" disabled={answer === null}>
               {t("chat.card.answer")}
             </button>
           )}
-          <button type="button" className="button button-quiet" onClick={() => send(null)}>
+          <button type="button" className="button quiet small" onClick={() => send(null)}>
             {t("chat.card.dismiss")}
           </button>
           <span className="card-note">
@@ -147,7 +161,7 @@ function ClosedQuestion({ question }: { readonly question: QuestionTerms }) {
     <>
       {question.choices.length > 0 ? (
         <fieldset disabled className="card-closed">
-          <legend className="chat-hidden">{question.text}</legend>
+          <legend className="aloud">{question.text}</legend>
           {question.choices.map((choice) => (
             <label key={choice.value} className="choice">
               <input

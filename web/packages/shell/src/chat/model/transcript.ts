@@ -50,6 +50,12 @@ export interface Announcement {
   readonly who: string;
 }
 
+interface ListedPage {
+  readonly messages: readonly Message[];
+  readonly more: boolean;
+  readonly calls?: readonly Call[];
+}
+
 const LOADING: TranscriptView = {
   phase: "loading",
   pages: [],
@@ -65,6 +71,8 @@ export class Transcript {
   readonly messages = new Keyed<Message>();
   readonly sayings = new Keyed<SayingView>();
   readonly calls = new Keyed<Call>();
+  /** Question id → the answer that is on its way to the server, or was refused by it. */
+  readonly answers = new Keyed<HeldSaying>();
   /** Message id → ids of the calls it caused. */
   readonly causes = new Keyed<readonly string[]>();
   /** Run message → how the person's wish to stop it fares; undefined when there is none. */
@@ -127,6 +135,7 @@ export class Transcript {
         const page = await this.#list(this.conversationId, before);
         if (this.#opening !== opening) return;
         for (const message of page.messages) this.#takeMessage(message);
+        for (const call of page.calls ?? []) this.#takeCall(call);
         this.#more = page.more && page.messages.length > 0;
         if (page.messages.some(isShown)) break;
       }
@@ -173,6 +182,7 @@ export class Transcript {
     const page = await this.#list(row.conversation_id, undefined);
     if (this.#opening !== opening) return;
     for (const message of page.messages) this.#takeMessage(message);
+    for (const call of page.calls ?? []) this.#takeCall(call);
     this.#change();
   }
 
@@ -188,10 +198,10 @@ export class Transcript {
     }
   }
 
-  async #list(conversationId: string, before: number | undefined): Promise<{ messages: Message[]; more: boolean }> {
+  async #list(conversationId: string, before: number | undefined): Promise<ListedPage> {
     const range = before === undefined ? {} : { before };
     const payload = { conversation_id: conversationId, limit: PAGE_SIZE, ...range };
-    return (await this.#core.request("messages.list", payload)) as unknown as { messages: Message[]; more: boolean };
+    return (await this.#core.request("messages.list", payload)) as unknown as ListedPage;
   }
 
   #take(type: string, event: JsonObject): void {
@@ -339,7 +349,8 @@ export class Transcript {
   }
 
   #takeSaying(saying: HeldSaying): void {
-    this.#held.set(saying.key, saying);
+    if (saying.state === "forgotten") this.forget(saying.key);
+    else this.#held.set(saying.key, saying);
     this.#rowsChanged = true;
   }
 
@@ -369,6 +380,7 @@ export class Transcript {
     for (const key of this.sayings.keys()) if (!sayings.has(key)) this.sayings.set(key, undefined);
     for (const saying of sayings.values()) this.sayings.set(saying.key, saying);
     for (const call of this.#calls.values()) this.calls.set(call.call_id, call);
+    this.#publishAnswers();
     this.#publishCauses();
     const runs = [...this.#live].flatMap((id) => this.#known.get(id) ?? []);
     const elsewhere = runs.filter((run) => run.conversation_id !== this.conversationId);
@@ -382,6 +394,13 @@ export class Transcript {
       lastOrdinal: this.#root.at(-1)?.ordinal ?? 0,
       lastInput: this.#root.findLast((message) => message.purpose === "input")?.id ?? null,
     });
+  }
+
+  #publishAnswers(): void {
+    const answers = [...this.#held.values()].filter((saying) => saying.kind === "answer");
+    const known = new Map(answers.map((saying) => [saying.question_id ?? "", saying]));
+    for (const id of this.answers.keys()) if (!known.has(id)) this.answers.set(id, undefined);
+    for (const [id, saying] of known) this.answers.set(id, saying);
   }
 
   #publishCauses(): void {
@@ -398,8 +417,9 @@ export class Transcript {
   #sayings(): Map<string, SayingView> {
     this.#watchOutbox();
     const sayings = new Map<string, SayingView>();
-    for (const { conversation_id: _, ...saying } of this.#held.values()) {
-      sayings.set(saying.key, { ...saying, by: "runtime", code: saying.code ?? null });
+    for (const { key, kind, state, text, target, reply_to_id, created_at, code } of this.#held.values()) {
+      if (kind === "answer" || state === "forgotten") continue;
+      sayings.set(key, { key, state, text, target, reply_to_id, created_at, by: "runtime", code: code ?? null });
     }
     for (const saying of this.#paged.values()) if (!sayings.has(saying.key)) sayings.set(saying.key, saying);
     for (const message of this.#root) {

@@ -20,6 +20,8 @@ export interface Message {
   readonly content: Content;
   readonly created_at: string;
   readonly updated_at: string;
+  /** Its content was shortened because it is too large for a frame. */
+  readonly cut?: true;
 }
 
 export interface Receipt {
@@ -53,7 +55,10 @@ export interface Call {
 export interface HeldSaying {
   readonly key: string;
   readonly conversation_id: string;
-  readonly state: "pending" | "sent" | "refused";
+  /** `answer`: to the question `question_id`; `text` is empty then. */
+  readonly kind?: "speak" | "answer";
+  readonly question_id?: string;
+  readonly state: "pending" | "sent" | "refused" | "forgotten";
   readonly code?: string | null;
   readonly text: string;
   readonly target: ActorName | null;

@@ -14,7 +14,7 @@ const EXAMPLES = ["chat.begin.example_1", "chat.begin.example_2", "chat.begin.ex
 
 export function Beginning({ state, failed, onPick }: BeginningProps) {
   const t = useText();
-  const demo = state !== null && (state.model.target === "demo" || state.model.target === "");
+  const model = state?.model ?? null;
   return (
     <div className="beginning">
       <h2>{t("chat.begin.title")}</h2>
@@ -28,9 +28,9 @@ export function Beginning({ state, failed, onPick }: BeginningProps) {
           </li>
         ))}
       </ul>
-      {state === null ? null : (
+      {model === null ? null : (
         <p className="beginning-model">
-          {demo ? t("chat.begin.demo") : t("chat.begin.model", { model: state.model.label })}
+          {model.target === "demo" ? t("chat.begin.demo") : t("chat.begin.model", { model: model.label })}
         </p>
       )}
       {failed === null ? null : (

@@ -12,9 +12,10 @@ export function ConnectionNote({ core }: { readonly core: ChatCore }) {
   const kept = useStore(core.outbox).filter((one) => one.state === "waiting").length;
   const server = state?.connection.state ?? "connecting";
   const waiting = kept + (state?.connection.waiting ?? 0);
-  if (link === "online" && server === "online") return null;
-  const away = link === "gone" ? "gone" : server === "online" ? "connecting" : server;
-  const Sign = away === "gone" || away === "offline" ? CloudOff : RefreshCw;
+  // Of a Runtime that is gone the frame of the page speaks.
+  if (link === "gone" || (link === "online" && server === "online")) return null;
+  const away = server === "online" ? "connecting" : server;
+  const Sign = away === "offline" ? CloudOff : RefreshCw;
   return (
     <p className="connection-note" data-state={away}>
       <Sign size={14} aria-hidden />

@@ -57,6 +57,7 @@ function MessageRow({ id, draft, joined, selected }: MessageRowProps) {
       <div className="row-body">
         <Blocks message={message} />
         {streaming && message.content.blocks.length === 0 ? <Thinking /> : null}
+        {message.cut === true ? <p className="row-badge">{t("chat.shortened")}</p> : null}
         <Failure message={message} />
       </div>
       <RowFoot message={message} draft={draft}>
@@ -234,12 +235,12 @@ function Refused({ saying }: { readonly saying: SayingView }) {
       <span>
         {t("chat.saying.refused")} {saying.code === null ? null : <code>{saying.code}</code>}
       </span>
-      <button type="button" className="button button-quiet" onClick={again}>
+      <button type="button" className="button quiet small" onClick={again}>
         <RotateCcw size={13} aria-hidden /> {t("chat.saying.again")}
       </button>
       <button
         type="button"
-        className="button button-quiet"
+        className="button quiet small"
         onClick={() => {
           edit(saying.text);
           drop();

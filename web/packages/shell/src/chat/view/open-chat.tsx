@@ -4,10 +4,11 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { ChatCore } from "../../runtime/chat-core.ts";
 import { useText } from "../../i18n/index.ts";
+import { announce } from "../../runtime/announce.ts";
 import { useStore } from "../../runtime/store.ts";
 import { animationFrame } from "../model/frames.ts";
 import type { Memory, Recipient } from "../model/memory.ts";
-import { Transcript, type Announcement } from "../model/transcript.ts";
+import { Transcript } from "../model/transcript.ts";
 import { readable } from "../model/wire.ts";
 import { Composer, type ComposerHandle } from "./composer.tsx";
 import { ConnectionNote } from "./connection-note.tsx";
@@ -35,6 +36,7 @@ export function OpenChat({ core, conversationId, memory, withWork, workOpen, onW
   const [selected, setSelected] = useState<string | null>(null);
   const [said, setSaid] = useState(0);
   const [atEnd, setAtEnd] = useState(true);
+  useAnnouncements(transcript, core);
   useMarkRead(core, conversationId, view.phase === "ready" && atEnd ? view.lastOrdinal : 0);
 
   const open = useMemo<OpenConversation>(
@@ -77,7 +79,6 @@ export function OpenChat({ core, conversationId, memory, withWork, workOpen, onW
           lastSaid={lastSaid}
           onSend={send}
         />
-        <Announcer transcript={transcript} core={core} />
       </div>
       {withWork ? (
         <div className="work-slot" data-open={workOpen}>
@@ -107,16 +108,15 @@ function useMarkRead(core: ChatCore, conversationId: string, ordinal: number): v
   }, [core, conversationId, ordinal, visible]);
 }
 
-/** The one place that is read aloud: that an answer begins and how it ended, never its words. */
-function Announcer({ transcript, core }: { readonly transcript: Transcript; readonly core: ChatCore }) {
+/** Says aloud that an answer begins and how it ended, never its words. */
+function useAnnouncements(transcript: Transcript, core: ChatCore): void {
   const t = useText();
-  const state = useStore(core.state);
-  const announcement = useStore<Announcement | null>(transcript.announcement);
-  const words =
-    announcement === null ? "" : t(`chat.announce.${announcement.kind}`, { name: nameIn(state, announcement.who) });
-  return (
-    <p className="chat-hidden" role="status">
-      {words}
-    </p>
+  useEffect(
+    () =>
+      transcript.announcement.subscribe(() => {
+        const told = transcript.announcement.get();
+        if (told !== null) announce(t(`chat.announce.${told.kind}`, { name: nameIn(core.state.get(), told.who) }));
+      }),
+    [transcript, core, t],
   );
 }

@@ -26,7 +26,7 @@ export function RecipientPicker({ state, recipient, onChoose }: RecipientPickerP
   return (
     <label className="recipient" data-away={isAway}>
       <AtSign size={14} aria-hidden />
-      <span className="chat-hidden">{t("chat.recipient")}</span>
+      <span className="aloud">{t("chat.recipient")}</span>
       <select value={value} onChange={(event) => choose(event.target.value)} disabled={all.length === 0}>
         {value === "" ? <option value="">{t("chat.recipient.nobody")}</option> : null}
         {known ? null : <option value={value}>{value.slice(value.lastIndexOf("/") + 1)}</option>}

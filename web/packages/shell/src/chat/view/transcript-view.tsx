@@ -47,7 +47,7 @@ export function TranscriptView({ transcript, selectedId, said, onAtEnd }: Transc
       >
         <div ref={inner} className="transcript-inner">
           {older === "failed" ? (
-            <button type="button" className="button button-quiet older" onClick={() => void transcript.loadOlder()}>
+            <button type="button" className="button quiet small older" onClick={() => void transcript.loadOlder()}>
               {t("chat.older_failed")}
             </button>
           ) : (
