@@ -1,32 +1,17 @@
-"""The boot shim in a real browser, under the real headers: what it takes away does not come back.
-
-The surface here is served by the content listener's own application; only the page around it is the test's.
-"""
+"""The boot shim in a real browser, under the real headers: what it takes away does not come back."""
 
 from __future__ import annotations
 
-import asyncio
-import socket
-from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
-import uvicorn
 from playwright.sync_api import BrowserContext, Frame
+from tests.browser.launched import BOOT, Stand
 
-from lineloop.device.app_files import read_app
-from lineloop.device.containers.port import InstalledApp
-from lineloop.device.host.web import content as content_module
-from lineloop.device.host.web.content import ContentApp
-from lineloop.device.host.web.launches import Launch, Launches
-from lineloop.kit.clock import SystemClock
-from lineloop.kit.ids import Ids
-
-BOOT = Path(str(content_module.__file__)).with_name("boot.js").read_bytes()
 SILENT = b"// No shim: what the browser gives by itself.\n"
+NOTE = "globalThis.told = []; addEventListener('message', (event) => told.push(event.data));"
 
 MANIFEST = """{
   "format": "lineloop.app.v1", "app_scope": "prober", "version": "1.0.0", "title": "Prober",
@@ -128,87 +113,24 @@ DOCUMENTS = {
 }
 
 
-class Served:
-    """An ASGI application on a free loopback port, in its own thread."""
-
-    def __init__(self, make: Callable[[int], Any]) -> None:
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._socket.getsockname()[1]
-        self.app = make(self.port)
-        self._server = uvicorn.Server(
-            uvicorn.Config(self.app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
-        )
-        self._thread = Thread(target=self._server.run, args=([self._socket],), daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.should_exit = True
-        self._thread.join(10)
-        self._socket.close()
-
-
-def _run(work: Coroutine[Any, Any, Launch]) -> Launch:
-    """In a thread of its own: Playwright's loop stands in this one."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()
-
-
-class Shell:
-    """The page around the surface: it frames one launch and notes what the frame posts to it."""
-
-    def __init__(self) -> None:
-        self.frame_url = ""
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        script = "globalThis.told=[];globalThis.loads=0;addEventListener('message',(e)=>told.push(e.data));"
-        page = (
-            f"<!doctype html><title>shell</title><script>{script}</script>"
-            f'<iframe sandbox="allow-scripts" referrerpolicy="no-referrer" src="{self.frame_url}"></iframe>'
-        )
-        headers = [
-            (b"content-type", b"text/html"),
-            (b"content-security-policy", f"frame-src {self.frame_url}".encode()),
-        ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": page.encode()})
-
-
 @pytest.fixture
 def surface(tmp_path: Path, context: BrowserContext) -> Iterator[Callable[[bytes], Frame]]:
     """Opens the prober's surface with a given boot script and gives its frame."""
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    folder = read_app(tmp_path)
-    manifest = folder.candidate.manifest
-    app = InstalledApp("prober", "1.0.0", "installed", True, manifest, (), folder.candidate.digest, tmp_path)
-    served: list[Served] = []
+    stands: list[Stand] = []
 
     def open_with(boot: bytes) -> Frame:
-        launches, shell = Launches(Ids(SystemClock()), boot), Shell()
-        around = Served(lambda _: shell)
-        origin = f"http://127.0.0.1:{around.port}"
-        listener = Served(lambda port: ContentApp(launches, port=port, shell_origin=origin))
-        served.extend((around, listener))
-        opening = launches.open(
-            app,
-            host_session_id="hs_1",
-            instance_id="ins_1",
-            language="en",
-            theme=None,
-            shell_origin=origin,
-        )
-        shell.frame_url = f"{listener.app.origin}{_run(opening).path}"
-        page = context.new_page()
-        page.goto(origin)
-        (frame,) = [one for one in page.frames if one.url == shell.frame_url]
+        stands.append(Stand(tmp_path, script=NOTE, boot=boot))
+        _, frame = stands[-1].open(context)
         frame.wait_for_function("globalThis.ready === true")
         frame.evaluate(TOOLS)
         return frame
 
     yield open_with
-    for one in served:
-        one.close()
+    for stand in stands:
+        stand.close()
 
 
 def told(frame: Frame, attempt: str) -> list[Any]:
