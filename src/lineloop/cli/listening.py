@@ -25,7 +25,7 @@ from lineloop.kit.tasks import Tasks
 LOOPBACK = "127.0.0.1"
 BACKLOG = 2048
 GRACE_SECONDS = 3
-LOCAL_PAGES = Caps(connections=256, head_bytes=32 * 1024, head_seconds=10.0, frame_bytes=3 * 1024 * 1024)
+LOCAL_PAGES = Caps(connections=256, head_bytes=32 * 1024, frame_bytes=3 * 1024 * 1024)
 """For the listeners that browsers talk to."""
 
 

@@ -57,7 +57,9 @@ class Page:
     def tell(self, part: str, payload: dict[str, Any]) -> None:
         """The whole truth of a part, as it is now. What the page has been told already is not told again."""
         text = encode(part, payload)
-        if self._parts.get(part, self._told.get(part)) != text:
+        if self._told.get(part) == text:
+            self._parts.pop(part, None)
+        elif self._leaving is None:
             self._parts[part] = text
             self._wake.set()
 
@@ -92,14 +94,14 @@ class Page:
             await self._wake.wait()
             self._wake.clear()
             while self._leaving is None and (self._waiting or self._parts):
-                if self._waiting:
+                if self._parts:
+                    part = next(iter(self._parts))
+                    text = self._told[part] = self._parts.pop(part)
+                else:
                     text = self._waiting.popleft()
                     self._bytes -= len(text)
                     if self._bytes <= ROOM_BYTES:
                         self._room.set()
-                else:
-                    part = next(iter(self._parts))
-                    text = self._told[part] = self._parts.pop(part)
                 await send(text)
             if self._leaving is not None:
                 await send(encode("bye", {"reason": self._leaving.reason, "retry_ms": RETRY_MS}))
