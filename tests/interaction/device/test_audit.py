@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,7 @@ async def test_ui_actions_and_host_intents_have_their_own_source(tmp_path: Path)
         assert ("agent_tool", "call") in by_source
 
 
+@cache
 def _modules() -> dict[str, ast.Module]:
     return {
         ".".join(path.relative_to(DEVICE).with_suffix("").parts): ast.parse(path.read_text())

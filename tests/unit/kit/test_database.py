@@ -374,6 +374,7 @@ def test_a_file_that_is_no_database_cannot_be_opened(path: Path) -> None:
         asyncio.run(Database.open(path, clock=SystemClock()))
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("K10")
 async def test_two_processes_write_one_file_and_lose_nothing(made: Path, child: Child) -> None:
     children = [child("write_some", made, owner) for owner in ("a", "b")]
@@ -448,7 +449,7 @@ async def test_closing_folds_the_log_into_the_file(made: Path) -> None:
 
 
 @pytest.mark.requirement("K1")
-@pytest.mark.parametrize("acknowledgements", [1, 40, 400])
+@pytest.mark.parametrize("acknowledgements", [1, 40, pytest.param(400, marks=pytest.mark.slow)])
 async def test_what_was_acknowledged_is_readable_after_kill_9(
     made: Path, child: Child, acknowledgements: int
 ) -> None:
