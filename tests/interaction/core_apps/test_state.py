@@ -137,23 +137,26 @@ async def test_recipients_are_who_is_alive_and_who_was_met(tmp_path: Path) -> No
         assert [one["display_name"] for one in page.state["recipients"]] == ["The planner", "assistant"]
 
 
+async def prompt(world: FullWorld) -> Json:
+    """The agent has a run that answers the person."""
+    body = {
+        "conversation_id": world.conversation_id,
+        "text": "count",
+        "idempotency_key": "run-1",
+        "effect_key": "run-1",
+        "target": "demo",
+        "recipient": Actor.parse("user/local").to_wire(),
+    }
+    answer = await world.agent.post("/v1/harness/runs", json=body)
+    assert answer.status_code == 202, answer.text
+    return answer.json()
+
+
 async def test_stop_is_what_the_server_has_stored(tmp_path: Path) -> None:
     async with full_world(tmp_path, person=True) as world:
         page = await watching(world)
         view = await page.open(world.conversation_id)
-        answer = await world.agent.post(
-            "/v1/harness/runs",
-            json={
-                "conversation_id": world.conversation_id,
-                "text": "count",
-                "idempotency_key": "run-1",
-                "effect_key": "run-1",
-                "target": "demo",
-                "recipient": Actor.parse("user/local").to_wire(),
-            },
-        )
-        assert answer.status_code == 202, answer.text
-        run = answer.json()
+        run = await prompt(world)
         await until(lambda: run["message_id"] in view.messages)
         assert view.messages[run["message_id"]]["run_id"] == run["id"]
         stopped = await page.act("stop_run", message_id=run["message_id"])
@@ -174,6 +177,18 @@ async def test_stop_is_what_the_server_has_stored(tmp_path: Path) -> None:
         with pytest.raises(Refused) as refused:
             await stopping
         assert refused.value.code in ("connection_lost", "storage_unavailable")
+
+
+async def test_a_call_names_the_message_of_the_run_that_made_it(tmp_path: Path) -> None:
+    async with full_world(tmp_path, person=True) as world:
+        page = await watching(world)
+        view = await page.open(world.conversation_id)
+        run = await prompt(world)
+        await until(lambda: run["message_id"] in view.messages)
+        call_id = f"{run['id']}/1.0"
+        await world.invoke("pomodoro.start", {"minutes": 5}, call_id)
+        await until(lambda: view.calls.get(call_id, {}).get("state") == "operating")
+        assert view.calls[call_id]["run_message_id"] == run["message_id"]
 
 
 async def test_the_connection_is_shown_as_it_is(tmp_path: Path) -> None:
