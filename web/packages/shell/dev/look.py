@@ -253,7 +253,7 @@ async def crash(look: Look) -> None:
     with contextlib.suppress(Exception):
         await asyncio.wait_for(session.send("Page.crash"), 2)
     # The driver takes the page for crashed, too; what the Runtime hears says whether it is.
-    for _ in range(40):
+    for _ in range(260):
         await SystemClock().sleep(0.1)
         if look.told("surface.close"):
             break

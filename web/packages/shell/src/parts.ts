@@ -46,12 +46,13 @@ function soon(work: () => void): void {
 
 export function makeParts(page: Window, time: Time = PAGE_TIME): Parts {
   const { document } = page;
+  const tab = freshId("tab");
   const sight = () => ({ visible: document.visibilityState === "visible", focused: document.hasFocus() });
   const client = new RuntimeClient({
     connect: () => connect(page),
     access: pageAccess(page),
     time,
-    greeting: () => ({ tab: freshId("tab"), language: language.get(), ...sight() }),
+    greeting: () => ({ tab, language: language.get(), ...sight() }),
   });
   const chat = openChat(client, page.localStorage, time);
   const desk = new Desk(client, chat, page.localStorage);

@@ -49,6 +49,7 @@ function Waiting({ parts }: { readonly parts: Parts }) {
 
 function Rooms({ parts }: { readonly parts: Parts }) {
   const { desk, stage, guard, chat } = parts;
+  const t = useText();
   const [settings, setSettings] = useState(false);
   // The workspace and the conversation together decide what stands beside the chat.
   useStore(desk.workspace);
@@ -64,6 +65,7 @@ function Rooms({ parts }: { readonly parts: Parts }) {
       <GoneStrip desk={desk} />
       <Rail desk={desk} onSettings={() => setSettings(true)} />
       <main className="desk">
+        <h1 className="aloud">{t("app.name")}</h1>
         <WorkspaceArea desk={desk} stage={stage} guard={guard} shown={shown} />
         <ChatColumn docked={shown !== null}>
           <Chat

@@ -23,8 +23,5 @@ export function pass(storage: Storage): void {
 
 /** Whether the Runtime says that a model was chosen; null while that is not known. */
 export function useModelChosen(desk: Desk): boolean | null {
-  const welcome = useStore(desk.client.welcome);
-  const model = welcome?.["model"];
-  if (typeof model !== "object" || model === null || !("chosen" in model)) return null;
-  return model["chosen"] === true;
+  return useStore(desk.model)?.chosen ?? null;
 }

@@ -52,8 +52,8 @@ export function Settings({ desk, onClose }: { readonly desk: Desk; readonly onCl
 function ModelSetting({ desk }: { readonly desk: Desk }) {
   const t = useText();
   const [changing, setChanging] = useState(false);
-  const model = object(useStore(desk.client.welcome)?.["model"]);
-  const label = typeof model["label"] === "string" && model["chosen"] === true ? model["label"] : null;
+  const model = useStore(desk.model);
+  const label = model?.chosen === true ? model.label : null;
   return (
     <section>
       <h2>{t("settings.model")}</h2>

@@ -127,14 +127,16 @@ function Facts({ sheet, conversation }: { readonly sheet: Sheet; readonly conver
         {params.length === 0 ? (
           t("consent.no_params")
         ) : (
-          <dl className="consent-params" tabIndex={0} role="group" aria-label={t("consent.params")}>
-            {params.map(([name, value]) => (
-              <div key={name}>
-                <dt>{visibleLine(name)}</dt>
-                <dd>{visibleText(typeof value === "string" ? value : JSON.stringify(value, null, 2))}</dd>
-              </div>
-            ))}
-          </dl>
+          <div className="consent-params" tabIndex={0} role="group" aria-label={t("consent.params")}>
+            <dl>
+              {params.map(([name, value]) => (
+                <div key={name}>
+                  <dt>{visibleLine(name)}</dt>
+                  <dd>{visibleText(typeof value === "string" ? value : JSON.stringify(value, null, 2))}</dd>
+                </div>
+              ))}
+            </dl>
+          </div>
         )}
       </dd>
     </dl>

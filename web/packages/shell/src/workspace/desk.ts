@@ -5,7 +5,7 @@
 // conversation is its own at once, so that a click never waits.
 
 import type { JsonObject } from "@lineloop/ui-model";
-import type { ChatCore, Connection } from "../runtime/chat-core.ts";
+import type { ChatCore, Connection, ModelChoice } from "../runtime/chat-core.ts";
 import type { RuntimeClient } from "../runtime/client.ts";
 import { Store } from "../runtime/store.ts";
 import {
@@ -13,6 +13,7 @@ import {
   NO_APPS,
   NO_WORKSPACE,
   readApps,
+  readModel,
   readServers,
   readSheets,
   readWorkspace,
@@ -36,6 +37,8 @@ export class Desk {
   readonly conversation: Store<string | null>;
   /** What was asked for and is not there yet: an app being opened. */
   readonly launching = new Store<string | null>(null);
+  /** Who answers; null until it is known. */
+  readonly model = new Store<ModelChoice | null>(null);
   readonly client: RuntimeClient;
   readonly chat: ChatCore;
   readonly #storage: Storage;
@@ -54,7 +57,11 @@ export class Desk {
     client.on("consent", (payload) => this.sheets.set(readSheets(payload)));
     client.on("connection", (payload) => this.connection.set(readConnection(payload)));
     client.onOnline(() => this.#tellUntold());
-    chat.state.subscribe(() => this.#choose());
+    client.welcome.subscribe(() => this.#takeModel(client.welcome.get()?.["model"]));
+    chat.state.subscribe(() => {
+      this.#takeModel(chat.state.get()?.model);
+      this.#choose();
+    });
     this.#choose();
   }
 
@@ -113,8 +120,12 @@ export class Desk {
 
   async chooseModel(target: string, key: string | null): Promise<void> {
     const answer = await this.client.request("models.choose", key === null ? { target } : { target, key });
-    const { model } = answer;
-    if (model !== undefined) this.client.welcome.update((welcome) => ({ ...welcome, model }));
+    this.#takeModel(answer["model"]);
+  }
+
+  #takeModel(told: unknown): void {
+    const model = readModel(told);
+    if (model !== null) this.model.set(model);
   }
 
   #ask(kind: Intent, conversation_id: string, instance_id: string): Promise<JsonObject> {

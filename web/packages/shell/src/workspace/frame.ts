@@ -31,7 +31,10 @@ export interface FrameParts {
 }
 
 const START_WAIT_MS = 20_000;
+const GONE_WAIT_MS = 500;
 const HANDSHAKE_FIELDS = 2;
+/** Denies what only the embedding page can deny; named only where the browser knows it. */
+const FOCUS_POLICY = "focus-without-user-activation";
 
 export class SurfaceFrame {
   readonly element: HTMLIFrameElement;
@@ -48,8 +51,7 @@ export class SurfaceFrame {
     const element = parts.container.ownerDocument.createElement("iframe");
     element.setAttribute("sandbox", "allow-scripts");
     element.setAttribute("referrerpolicy", "no-referrer");
-    // Everything is denied by the answer's own header; this is what only the embedding page can deny.
-    element.setAttribute("allow", "focus-without-user-activation 'none'");
+    element.setAttribute("allow", knowsPolicy(parts.container.ownerDocument) ? `${FOCUS_POLICY} 'none'` : "");
     element.title = parts.title;
     // The keyboard gets in by the button of the app's bar, so that an app cannot pose as the next field.
     element.tabIndex = -1;
@@ -120,7 +122,9 @@ export class SurfaceFrame {
     if (this.#ended) return;
     if (message.kind === "frames") this.#parts.onTexts(message.texts);
     else if (message.kind === "responsive") this.#parts.onResponsive(message.responsive);
-    else this.#breakOff(message.reason);
+    else if (message.kind === "broken") this.#breakOff(message.reason);
+    // The app's process broke down; unless its document went away for another reason, which is told soon.
+    else this.#parts.after(GONE_WAIT_MS, () => this.#breakOff("crashed"));
   }
 
   #breakOff(reason: EndReason): void {
@@ -128,6 +132,11 @@ export class SurfaceFrame {
     this.end();
     this.#parts.onEnd(reason);
   }
+}
+
+function knowsPolicy(page: Document): boolean {
+  const { featurePolicy } = page as { featurePolicy?: { features?(): readonly string[] } };
+  return featurePolicy?.features?.().includes(FOCUS_POLICY) ?? false;
 }
 
 function isHandshake(data: unknown, nonce: string): boolean {

@@ -29,6 +29,7 @@ function open(port: MessagePort): Gate {
     }, BATCH_EVERY_MS);
   };
   port.onmessageerror = () => void opened.receive(null);
+  port.addEventListener("close", () => self.postMessage({ kind: "closed" } satisfies FromGate));
   setInterval(() => opened.tick(), PING_EVERY_MS);
   return opened;
 }

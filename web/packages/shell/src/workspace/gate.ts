@@ -7,12 +7,16 @@ import { BURST, isWithinLimits, RATE_PER_SECOND, TokenBucket } from "./limits.ts
 
 export const PING_EVERY_MS = 1_000;
 export const UNRESPONSIVE_AFTER_MS = 3_000;
+/** A process that broke down looks like one that is busy for ever: no browser tells the page which it is. */
+export const DEAD_AFTER_MS = 20_000;
 const MAX_BATCH = 64;
 
 /** What the worker says to the shell. */
 export type FromGate =
   | { readonly kind: "frames"; readonly texts: readonly string[] }
   | { readonly kind: "broken"; readonly reason: "flood" | "protocol" }
+  /** Nobody is at the other end any more. */
+  | { readonly kind: "closed" }
   | { readonly kind: "responsive"; readonly responsive: boolean };
 
 /** What the shell says to the worker; the first is `port`, with the port. */
@@ -85,7 +89,13 @@ export class Gate {
       this.#answeredAt = now;
       this.#number += 1;
       this.send(`{"v":1,"type":"ping","payload":{"number":${this.#number}}}`);
-    } else this.#judge(now - this.#answeredAt < UNRESPONSIVE_AFTER_MS);
+      return;
+    }
+    const silent_ms = now - this.#answeredAt;
+    this.#judge(silent_ms < UNRESPONSIVE_AFTER_MS);
+    if (silent_ms < DEAD_AFTER_MS) return;
+    this.#broken = true;
+    this.#parts.tell({ kind: "closed" });
   }
 
   #pong(text: string): boolean {

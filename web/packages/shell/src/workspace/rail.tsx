@@ -64,15 +64,9 @@ export function Rail({ desk, onSettings }: { readonly desk: Desk; readonly onSet
             >
               <span className="rail-picture">
                 {place.picture}
-                {place.badge !== null && (
-                  <span className="badge" aria-hidden>
-                    {place.badge}
-                  </span>
-                )}
+                {place.badge !== null && <span className="badge" data-count={place.badge} aria-hidden />}
               </span>
-              <span className="rail-label" aria-hidden>
-                {place.label}
-              </span>
+              <span className="rail-label">{place.label}</span>
             </button>
           </li>
         ))}

@@ -2,6 +2,7 @@
 // unknown field never breaks the page. Texts of apps stay texts: they are only ever shown as such.
 
 import { isObject, type JsonObject } from "@lineloop/ui-model";
+import type { ModelChoice } from "../runtime/chat-core.ts";
 
 export interface Instance {
   readonly instance_id: string;
@@ -143,6 +144,12 @@ export function readSheets(payload: JsonObject): readonly Sheet[] {
       params: isObject(sheet["params"]) ? sheet["params"] : {},
     }))
     .filter((sheet) => sheet.call_ref !== "");
+}
+
+export function readModel(value: unknown): ModelChoice | null {
+  if (!isObject(value) || typeof value["target"] !== "string") return null;
+  const label = text(value["label"]) || value["target"];
+  return { target: value["target"], label, chosen: value["chosen"] === true };
 }
 
 export function readServers(payload: JsonObject): readonly FoundServer[] {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Gate, PING_EVERY_MS, UNRESPONSIVE_AFTER_MS, type FromGate } from "../../src/workspace/gate.ts";
+import { DEAD_AFTER_MS, Gate, PING_EVERY_MS, UNRESPONSIVE_AFTER_MS, type FromGate } from "../../src/workspace/gate.ts";
 
 function open() {
   const world = { now: 0, posted: [] as string[], told: [] as FromGate[] };
@@ -81,6 +81,19 @@ test("an app that does not answer is said to be unresponsive in time, and respon
   expect(world.told).toHaveLength(1);
   gate.receive(pong(1));
   expect(world.told.at(-1)).toEqual({ kind: "responsive", responsive: true });
+});
+
+test("an app that stays silent counts as broken down", () => {
+  const { gate, world, tick } = open();
+  gate.watch(true);
+  tick();
+  tick(DEAD_AFTER_MS / PING_EVERY_MS - 1);
+  expect(world.told).toHaveLength(1);
+  tick();
+  expect(world.told.at(-1)).toEqual({ kind: "closed" });
+  tick(5);
+  expect(gate.receive(TEXT)).toBe(false);
+  expect(world.told).toHaveLength(2);
 });
 
 test("an app that nobody sees is not asked and owes nothing", () => {

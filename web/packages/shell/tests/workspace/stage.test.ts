@@ -92,7 +92,7 @@ test("the frame of an app is a sandbox without an origin, referrer or permission
   const frame = world.frames[0];
   expect(frame?.getAttribute("sandbox")).toBe("allow-scripts");
   expect(frame?.getAttribute("referrerpolicy")).toBe("no-referrer");
-  expect(frame?.getAttribute("allow")).toBe("focus-without-user-activation 'none'");
+  expect(frame?.getAttribute("allow")).toBe("");
   expect(frame?.tabIndex).toBe(-1);
   expect(world.view()).toEqual({ phase: "opening" });
 });
@@ -136,6 +136,30 @@ test("a second handshake, or any other word to the window, ends the frame and it
   expect(world.gates[0]?.ended).toBe(true);
   world.gates[0]?.tell({ kind: "frames", texts: ["late"] });
   expect(world.texts).toEqual([]);
+});
+
+test("a browser that can keep apps from taking the focus is asked to", async () => {
+  const features = () => ["focus-without-user-activation"];
+  Object.defineProperty(document, "featurePolicy", { value: { features }, configurable: true });
+  await world.want();
+  Reflect.deleteProperty(document, "featurePolicy");
+  expect(world.frames[0]?.getAttribute("allow")).toBe("focus-without-user-activation 'none'");
+});
+
+test("an app whose process broke down is ended as crashed", async () => {
+  await connected();
+  world.gates[0]?.tell({ kind: "closed" });
+  await world.time.advance(1_000);
+  isEnded("crashed");
+});
+
+test("a frame that loads again is said to have navigated, not crashed", async () => {
+  await connected();
+  const frame = world.frames[0];
+  world.gates[0]?.tell({ kind: "closed" });
+  for (const _ of [1, 2]) frame?.dispatchEvent(new Event("load"));
+  await world.time.advance(1_000);
+  isEnded("navigated");
 });
 
 test("a flood in the gate ends the frame", async () => {
