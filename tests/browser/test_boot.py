@@ -144,6 +144,7 @@ def told(frame: Frame, attempt: str) -> list[Any]:
     return [one for one in heard if isinstance(one, dict) and "child" in one]
 
 
+@pytest.mark.requirement("F11")
 def test_peer_connections_transports_and_xslt_are_gone_and_cannot_be_defined_again(
     surface: Callable[[bytes], Frame],
 ) -> None:
@@ -176,12 +177,14 @@ def test_without_the_shim_they_are_there_and_xslt_makes_a_document_past_trusted_
     assert told(frame, XSLT) == [{"child": "function"}]
 
 
+@pytest.mark.requirement("F11")
 def test_no_new_document_brings_them_back(surface: Callable[[bytes], Frame]) -> None:
     frame = surface(BOOT)
     brought = {way: told(frame, attempt) for way, attempt in DOCUMENTS.items()}
     assert brought == {way: [] for way in DOCUMENTS}
 
 
+@pytest.mark.requirement("F11")
 @pytest.mark.parametrize("file", ["picture.svg", "page.html", "tell.js"])
 def test_a_file_of_the_surface_is_never_a_document(surface: Callable[[bytes], Frame], file: str) -> None:
     assert told(surface(BOOT), f"location.href = own('{file}')") == []

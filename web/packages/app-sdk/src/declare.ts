@@ -139,7 +139,7 @@ export interface AppDeclaration<Tools extends AgentTools = AgentTools> {
   /** Handlers that do not stand in their declarations. */
   readonly handlers?: Handlers<Tools>;
   /** `entry` is the source file; the build makes `surface/main.js` of it. */
-  readonly surface?: { readonly entry: string; readonly cspMode?: "strict" | "compat" };
+  readonly surface?: { readonly entry: string };
   /** A raster image inside the app's folder. */
   readonly icon?: string;
 }

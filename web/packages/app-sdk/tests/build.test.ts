@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { createContext, Script } from "node:vm";
 import { describe, expect, test, vi } from "vitest";
 import { buildApp } from "../src/build/index.ts";
@@ -146,6 +147,15 @@ describe("a build", () => {
       expect((await readFile(join(folder, path))).equals(bytes)).toBe(true);
     }
   });
+});
+
+test("the example of the README builds", async () => {
+  const readme = await readFile(fileURLToPath(new URL("../README.md", import.meta.url)), "utf8");
+  const [app, surface] = [...readme.matchAll(/```ts\n([^]*?)```/g)].map(([, code]) => code ?? "");
+  const built = await compiled(app ?? "", {
+    "src/surface/main.ts": `const draw = (_: unknown): void => undefined; const drawNotes = draw; ${surface ?? ""}`,
+  });
+  expect([...built.files.keys()]).toEqual(["manifest.json", "logic.js", "surface/main.js"]);
 });
 
 describe("a build fails on", () => {

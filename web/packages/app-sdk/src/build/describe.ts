@@ -61,9 +61,7 @@ export function describe(app: AppDeclaration): Description {
         }),
     capabilities: (app.capabilities ?? []).map(({ name, purpose }) => ({ name, purpose })),
     tools: tools.map((tool, index) => describeTool(tool, `/tools/${index}`, problems)),
-    ...(app.surface === undefined
-      ? {}
-      : { surface: { entry: "surface/main.js", csp_mode: app.surface.cspMode ?? "strict" } }),
+    ...(app.surface === undefined ? {} : { surface: { entry: "surface/main.js", csp_mode: "strict" } }),
     ...(tools.some(({ handler }) => handler !== undefined) ? { logic: "logic.js" } : {}),
     ...(app.icon === undefined ? {} : { icon: app.icon }),
   } as unknown as Manifest;
