@@ -38,6 +38,12 @@ class ErrorCode(StrEnum):
     ANSWER_INVALID = "answer_invalid"
     CALL_CONFLICT = "call_conflict"
     HARNESS_TARGET_UNKNOWN = "harness_target_unknown"
+    MODEL_UNREACHABLE = "model_unreachable"
+    MODEL_OVERLOADED = "model_overloaded"
+    MODEL_UNAUTHORIZED = "model_unauthorized"
+    MODEL_UNKNOWN = "model_unknown"
+    MODEL_REFUSED = "model_refused"
+    MODEL_ANSWER_INVALID = "model_answer_invalid"
     HARNESS_CAPACITY_EXCEEDED = "harness_capacity_exceeded"
     OUTPUT_INVALID = "output_invalid"
     RESOURCE_CONFLICT = "resource_conflict"
@@ -150,6 +156,22 @@ ERRORS: dict[str, ErrorFacts] = {
         409, False, "The call id was already used with other parameters; the first call is unharmed."
     ),
     "harness_target_unknown": ErrorFacts(422, False, "This server has no harness of that name."),
+    "model_unreachable": ErrorFacts(
+        503, True, "The model's server cannot be reached, or broke off in the middle."
+    ),
+    "model_overloaded": ErrorFacts(
+        503, True, "The model's server has too much to do, or failed on its side."
+    ),
+    "model_unauthorized": ErrorFacts(
+        422, False, "The model's server does not accept the key, or there is none."
+    ),
+    "model_unknown": ErrorFacts(422, False, "The model's server has no model of that name."),
+    "model_refused": ErrorFacts(
+        422, False, "The model's server does not carry out this request; the message tells its reason."
+    ),
+    "model_answer_invalid": ErrorFacts(
+        502, False, "What came from the model's server is not an answer of its protocol."
+    ),
     "harness_capacity_exceeded": ErrorFacts(429, True, "All run slots are taken; nothing was stored."),
     "output_invalid": ErrorFacts(422, False, "The result does not satisfy its schema."),
     "resource_conflict": ErrorFacts(409, True, "The resource has changed since it was read."),

@@ -1,0 +1,71 @@
+"""Names of models: which families of servers there are, and what a target such as `ollama:qwen3` means.
+
+Decides names, labels and where a server of each family is usually found. Who may use which, and how one is
+spoken to, is decided elsewhere. Pure.
+"""
+
+from __future__ import annotations
+
+from lineloop.kit.records import record
+from lineloop.protocol.errors import ErrorCode, InvalidRequest
+
+DEMO = "demo"
+MAX_TARGET_CHARS = 128
+
+
+@record
+class Family:
+    """Servers that are found and spoken to in one way. `base_url` is the usual one; `is_local` = on this
+    machine, no key needed.
+    """
+
+    id: str
+    label: str
+    base_url: str
+    is_local: bool
+
+
+FAMILIES: dict[str, Family] = {
+    family.id: family
+    for family in (
+        Family("openai", "OpenAI", "https://api.openai.com/v1", is_local=False),
+        Family("ollama", "Ollama", "http://127.0.0.1:11434/v1", is_local=True),
+        Family("lmstudio", "LM Studio", "http://127.0.0.1:1234/v1", is_local=True),
+        Family("llamacpp", "llama.cpp", "http://127.0.0.1:8080/v1", is_local=True),
+        Family("vllm", "vLLM", "http://127.0.0.1:8000/v1", is_local=True),
+    )
+}
+
+
+def harness_of(target: str) -> str:
+    """The name under which the harness of a target is known: `demo` for `demo`, `ollama:` for `ollama:qwen3`.
+
+    A family without a model's name is a harness that nobody has.
+    """
+    family, colon, name = target.partition(":")
+    return family + colon if name.strip() else family
+
+
+def parse_target(target: str) -> tuple[Family, str]:
+    """The family and the model's own name, which may contain colons. Raises InvalidRequest
+    harness_target_unknown.
+    """
+    prefix, _, name = target.partition(":")
+    family = FAMILIES.get(prefix)
+    if family is None or not name.strip() or name != name.strip() or not name.isprintable():
+        known = ", ".join((DEMO, *(f"{known}:NAME" for known in FAMILIES)))
+        raise InvalidRequest(
+            f"there is no model {target[:MAX_TARGET_CHARS]!r}; a model is one of {known}",
+            code=ErrorCode.HARNESS_TARGET_UNKNOWN,
+        )
+    if len(target) > MAX_TARGET_CHARS:
+        raise InvalidRequest(
+            f"a model's name has at most {MAX_TARGET_CHARS} characters", code=ErrorCode.HARNESS_TARGET_UNKNOWN
+        )
+    return family, name
+
+
+def label_of(target: str) -> str:
+    """What people read: `qwen3 (Ollama)`. Raises InvalidRequest harness_target_unknown."""
+    family, name = parse_target(target)
+    return f"{name} ({family.label})"
