@@ -1,5 +1,7 @@
 // The sign of an app: its own picture, or the first letter of its name on a colour made from its scope.
 
+import type { CSSProperties } from "react";
+
 export interface AppIconProps {
   readonly app_scope: string;
   readonly title: string;
@@ -10,9 +12,7 @@ export function AppIcon({ app_scope, title, icon }: AppIconProps) {
   // Only pictures that came with the answer itself; none is ever fetched.
   if (icon?.startsWith("data:image/")) return <img className="app-icon" src={icon} alt="" />;
   const hue = [...app_scope].reduce((sum, letter) => (sum * 31 + (letter.codePointAt(0) ?? 0)) % 360, 7);
-  return (
-    <span className="app-icon" aria-hidden style={{ "--hue": String(hue) } as React.CSSProperties}>
-      {[...title.trim()][0]?.toUpperCase() ?? "·"}
-    </span>
-  );
+  // A picture, not a text: what is read and what is heard are the name.
+  const letter = [...title.trim()][0]?.toUpperCase() ?? "·";
+  return <span className="app-icon" aria-hidden data-letter={letter} style={{ "--hue": String(hue) } as CSSProperties} />;
 }
