@@ -45,7 +45,7 @@ ReadyFile = Annotated[
         parser=_path,
     ),
 ]
-Host = Annotated[str, typer.Option(help="Who shows app surfaces: web, or headless.")]
+Host = Annotated[str | None, typer.Option(help="Who shows app surfaces: web, or headless.")]
 NoOpen = Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")]
 Port = Annotated[int | None, typer.Option(help="0 takes any free port.", min=0, max=65535)]
 
@@ -137,7 +137,7 @@ def up(
     data_dir: DataDir = None,
     server_port: Port = None,
     shell_port: Port = None,
-    host: Host = "headless",
+    host: Host = None,
     no_open: NoOpen = False,
     ready_file: ReadyFile = None,
     chat: Annotated[bool, typer.Option("--chat", help="In a terminal, start and talk to it there.")] = False,
@@ -199,7 +199,7 @@ def device(
     server: Server = None,
     token: Token = None,
     data_dir: DataDir = None,
-    host: Host = "headless",
+    host: Host = None,
     shell_port: Port = None,
     no_open: NoOpen = False,
     ready_file: ReadyFile = None,
@@ -211,7 +211,7 @@ def device(
         quick_start.begin()
         from lineloop.cli.device import DeviceOptions, run_device
 
-        return run_device(settings, DeviceOptions(host, shell_port, not no_open, ready_file))
+        return run_device(settings, DeviceOptions(host or "headless", shell_port, not no_open, ready_file))
 
     finish(work)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from lineloop.cli.failures import CommandFailed, Exit
 from lineloop.cli.lifetime import Stop, live
 from lineloop.cli.running import Ready, find_running
-from lineloop.cli.web import WEB, check_host, link_of, show_in_browser
+from lineloop.cli.web import HEADLESS, check_host, link_of, show_in_browser
 from lineloop.kit.records import record
 from lineloop.protocol.errors import LoopError
 from lineloop.settings import DEMO_MODEL, Settings, child_environment
@@ -33,7 +33,7 @@ class UpOptions:
     data_dir: Path
     server_port: int | None
     shell_port: int | None
-    host: str
+    host: str | None
     open_browser: bool
     ready_file: Path | None
     stand_in: bool = False
@@ -50,7 +50,7 @@ def run_up(settings: Settings, options: UpOptions) -> int:
         from lineloop.cli.listening import bind, served, url_of
         from lineloop.cli.serve import DRAIN_SECONDS, started_server
         from lineloop.cli.surroundings import Surroundings
-        from lineloop.cli.web import WebDisplay, announce
+        from lineloop.cli.web import announce, open_display
         from lineloop.client.in_process import InProcessTransport
         from lineloop.client.loop import Loop
         from lineloop.operators.assistant import assistant_operator
@@ -59,9 +59,7 @@ def run_up(settings: Settings, options: UpOptions) -> int:
 
         around = Surroundings.of(settings)
         listener = bind(options.server_port, settings.data_dir, "server")
-        display = None
-        if options.host == WEB:
-            display = WebDisplay.bound(around, options.shell_port, stand_in=options.stand_in)
+        display = open_display(around, options.host, options.shell_port, stand_in=options.stand_in)
 
         def inside(actor: Actor) -> InProcessTransport:
             return InProcessTransport(server.asgi, server.open_link, server.local_token(actor))
@@ -112,7 +110,7 @@ def up_with_chat(settings: Settings, options: UpOptions) -> int:
     check_host(options.host)
     running = find_running(settings.data_dir)
     started = None if running else _start(settings, options)
-    if options.host == WEB:
+    if options.host != HEADLESS:
         asyncio.run(_tell_link(settings, options))
     chat = run_chat(settings, ChatOptions(ends_system=started is not None))
     try:
@@ -139,7 +137,7 @@ def _start(settings: Settings, options: UpOptions) -> subprocess.Popen[bytes]:
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     log = settings.data_dir / LOG
     command = [sys.executable, "-m", "lineloop.cli", "up", "--data-dir", str(settings.data_dir)]
-    command += ["--host", options.host, "--no-open", "--stand-in"]
+    command += ["--no-open", "--stand-in", *(["--host", options.host] if options.host else [])]
     given = {
         "--server-port": options.server_port,
         "--shell-port": options.shell_port,

@@ -16,6 +16,7 @@ from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING
 
+import lineloop
 from lineloop.cli.control import knock
 from lineloop.cli.failures import CommandFailed, Exit
 from lineloop.kit.datadir import write_atomic
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 HEADLESS, WEB = "headless", "web"
 OPEN_PAGE = "open.html"
 LINK_VERB = "shell.link"
+BUILD_HINT = "build them with `make web-build` (needs Node with npm)"
 
 
 @dataclass(slots=True)
@@ -49,7 +51,7 @@ class WebDisplay:
         try:
             static = load_static()
         except ShellMissing as error:
-            hint = "Build it with `make web-build` (needs Node with npm), or start with --host headless."
+            hint = f"{BUILD_HINT}, or start with --host headless."
             raise CommandFailed("the shell's pages have not been built", hint=hint) from error
         shell = bind(shell_port, around.data_dir, "shell")
         content = bind(None, around.data_dir, "content")
@@ -79,10 +81,31 @@ class WebDisplay:
             yield
 
 
-def check_host(host: str) -> None:
-    """Raises CommandFailed (2) for a host that there is not."""
-    if host not in (HEADLESS, WEB):
+def check_host(host: str | None) -> None:
+    """Raises CommandFailed (2) for a host that there is not; None is whatever there is."""
+    if host not in (None, HEADLESS, WEB):
         raise CommandFailed(f"no host {host!r}; there are headless and web", Exit.USAGE)
+
+
+def is_built() -> bool:
+    """Whether there are pages to serve."""
+    return (Path(str(lineloop.__file__)).parent / "device/host/web/static/index.html").is_file()
+
+
+def open_display(
+    around: Surroundings, host: str | None, shell_port: int | None, *, stand_in: bool
+) -> WebDisplay | None:
+    """The browser's door, None for headless. Nobody having asked for either, it is there when it was built,
+    and the terminal stands in while no page is visible.
+
+    Raises CommandFailed.
+    """
+    if host is None and not is_built():
+        print(f"no browser pages: they have not been built; {BUILD_HINT}", file=sys.stderr)
+        return None
+    if host == HEADLESS:
+        return None
+    return WebDisplay.bound(around, shell_port, stand_in=stand_in or host is None)
 
 
 def announce(display: WebDisplay, settings: Settings, *, open_browser: bool) -> None:
