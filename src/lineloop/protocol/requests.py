@@ -1,4 +1,4 @@
-"""What programs may send: the body of every POST and the frames of the link (spec/protocol.md §8.2, §8.3).
+"""What programs may send: the body of every POST (spec/protocol.md §8.2); frames are in `link_requests`.
 
 Decides field names, required fields, limits and fields that exclude each other. Leaves to the server who may
 do it and what it means. Unknown fields are refused, so that a typo is an error and not a silence.
@@ -7,7 +7,6 @@ do it and what it means. Unknown fields are refused, so that a typo is an error 
 from __future__ import annotations
 
 import re
-from dataclasses import field
 from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
 from pydantic import (
@@ -24,7 +23,6 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from lineloop.kit import json as codec
-from lineloop.kit.records import record
 from lineloop.protocol.actors import MAX_PART_BYTES, Actor
 from lineloop.protocol.content import Purpose
 from lineloop.protocol.error_codes import ErrorCode
@@ -34,8 +32,6 @@ from lineloop.protocol.machines import MessageStatus
 from lineloop.protocol.patches import PatchOp, validate_patch_shape
 from lineloop.protocol.questions import QuestionKind
 
-PROTOCOL_VERSION = 1
-
 MAX_KEY_BYTES = 256
 MAX_META_BYTES = 32 * 1024
 MAX_NAME_LENGTH = 200
@@ -43,7 +39,6 @@ MAX_QUESTION_TEXT_LENGTH = 8_000
 MAX_CHOICES = 64
 MAX_PAGE = 1_000
 MAX_PATCHES = 1_000
-MAX_FRAME_ITEMS = 1_000
 MAX_QUESTION_TIMEOUT_MS = 365 * 24 * 3600 * 1000
 MAX_RUN_TIMEOUT_MS = 7 * 24 * 3600 * 1000
 MAX_LEASE_MS = 24 * 3600 * 1000
@@ -57,7 +52,7 @@ def _over(limit: str, maximum: int) -> PydanticCustomError:
     return PydanticCustomError("limit_exceeded", "{limit} is at most {max}", {"limit": limit, "max": maximum})
 
 
-def _at_most(limit: str, maximum: int) -> BeforeValidator:
+def at_most(limit: str, maximum: int) -> BeforeValidator:
     """Stands after a list's own bound: a breach has the code of limits and is found before the items are."""
 
     def check(value: Any) -> Any:
@@ -198,7 +193,7 @@ class PatchesBody(Body):
     """POST /v1/messages/{id}/patches"""
 
     patches: Annotated[
-        list[Patch], Field(min_length=1, max_length=MAX_PATCHES), _at_most("patches", MAX_PATCHES)
+        list[Patch], Field(min_length=1, max_length=MAX_PATCHES), at_most("patches", MAX_PATCHES)
     ]
 
 
@@ -324,95 +319,6 @@ class ActorBody(Body):
     lease_ms: Annotated[int, Field(ge=1_000, le=MAX_LEASE_MS, strict=True)]
 
 
-class LinkHelloBody(Body):
-    token: Annotated[str, Field(min_length=1, max_length=512)]
-    protocol: Annotated[int, Field(ge=1, strict=True)]
-
-
-class LinkHello(Body):
-    """The first frame of a link."""
-
-    hello: LinkHelloBody
-
-
-class LinkSpeak(SpeakBody):
-    """One item of `speak`."""
-
-    conversation_id: Id
-
-
-class LinkCommit(CommitBody):
-    """One item of `commit`."""
-
-    conversation_id: Id
-
-
-class LinkPatches(PatchesBody):
-    """One item of `patches`."""
-
-    message_id: Id
-
-
-class LinkEnd(EndBody):
-    """One item of `end`."""
-
-    message_id: Id
-
-
-_FRAME_ITEMS = _at_most("frame_items", MAX_FRAME_ITEMS)
-FrameId = Annotated[str, Field(min_length=1, max_length=128)] | Annotated[int, Field(strict=True)]
-
-
-class ClientFrame(Body):
-    """A frame of a client after hello, when every item is in order."""
-
-    id: FrameId | None = None
-    speak: Annotated[list[LinkSpeak], Field(max_length=MAX_FRAME_ITEMS), _FRAME_ITEMS] = []
-    commit: Annotated[list[LinkCommit], Field(max_length=MAX_FRAME_ITEMS), _FRAME_ITEMS] = []
-    patches: Annotated[list[LinkPatches], Field(max_length=MAX_FRAME_ITEMS), _FRAME_ITEMS] = []
-    end: Annotated[list[LinkEnd], Field(max_length=MAX_FRAME_ITEMS), _FRAME_ITEMS] = []
-    ping: dict[str, Any] | None = None
-    pong: dict[str, Any] | None = None
-
-    @model_validator(mode="after")
-    def _items_need_an_id(self) -> Self:
-        if self.id is None and (self.speak or self.commit or self.patches or self.end):
-            raise PydanticCustomError("value_error", "a frame with items has an id")
-        return self
-
-
-class _FrameHead(BaseModel):
-    """What is looked for in a frame that is refused."""
-
-    model_config = ConfigDict(extra="ignore", defer_build=True)
-
-    id: FrameId | None = None
-
-
-class _LooseFrame(ClientFrame):
-    speak: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS), _FRAME_ITEMS] = []  # pyright: ignore[reportIncompatibleVariableOverride]
-    commit: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS), _FRAME_ITEMS] = []  # pyright: ignore[reportIncompatibleVariableOverride]
-    patches: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS), _FRAME_ITEMS] = []  # pyright: ignore[reportIncompatibleVariableOverride]
-    end: Annotated[list[Any], Field(max_length=MAX_FRAME_ITEMS), _FRAME_ITEMS] = []  # pyright: ignore[reportIncompatibleVariableOverride]
-
-
-@record
-class LinkFrame:
-    """One frame of a client. An item that breaks a rule stands as its error, so that its neighbours still
-    count.
-
-    Results are given in the order speak, commit, patches, end. `id` is None for frames without items.
-    """
-
-    id: str | int | None = None
-    speak: list[LinkSpeak | LoopError] = field(default_factory=list["LinkSpeak | LoopError"])
-    commit: list[LinkCommit | LoopError] = field(default_factory=list["LinkCommit | LoopError"])
-    patches: list[LinkPatches | LoopError] = field(default_factory=list["LinkPatches | LoopError"])
-    end: list[LinkEnd | LoopError] = field(default_factory=list["LinkEnd | LoopError"])
-    ping: bool = False
-    pong: bool = False
-
-
 M = TypeVar("M", bound=BaseModel)
 
 # Numbers that a float would not give back digit by digit, and words that are no JSON: such bodies are read by
@@ -443,55 +349,6 @@ def parse_value(model: type[M], value: Any) -> M:
         return model.model_validate(value)
     except ValidationError as error:
         raise request_error(error) from error
-
-
-def parse_link_frame(raw: bytes | str | dict[str, Any]) -> LinkFrame:
-    """One frame after hello.
-
-    Raises LoopError when the frame itself is broken; broken items stand as errors.
-    """
-    try:
-        frame = _read(ClientFrame, raw)
-        return LinkFrame(
-            frame.id,
-            [*frame.speak],
-            [*frame.commit],
-            [*frame.patches],
-            [*frame.end],
-            frame.ping is not None,
-            frame.pong is not None,
-        )
-    except LoopError:
-        loose = _read(_LooseFrame, raw)
-    return LinkFrame(
-        loose.id,
-        [_item(LinkSpeak, item, f"/speak/{at}") for at, item in enumerate(loose.speak)],
-        [_item(LinkCommit, item, f"/commit/{at}") for at, item in enumerate(loose.commit)],
-        [_item(LinkPatches, item, f"/patches/{at}") for at, item in enumerate(loose.patches)],
-        [_item(LinkEnd, item, f"/end/{at}") for at, item in enumerate(loose.end)],
-        loose.ping is not None,
-        loose.pong is not None,
-    )
-
-
-def frame_id_of(raw: bytes | str | dict[str, Any]) -> str | int | None:
-    """The id of a frame that is refused as a whole, if it has one that can be read."""
-    try:
-        value = raw if isinstance(raw, dict) else codec.loads(raw)
-        return _FrameHead.model_validate(value).id
-    except (ValueError, ValidationError):
-        return None
-
-
-def _read(model: type[M], raw: bytes | str | dict[str, Any]) -> M:
-    return parse_value(model, raw) if isinstance(raw, dict) else parse_body(model, raw)
-
-
-def _item(model: type[M], value: Any, pointer: str) -> M | LoopError:
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        return request_error(error, pointer)
 
 
 def malformed_json(error: Exception) -> LoopError:

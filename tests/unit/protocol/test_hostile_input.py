@@ -13,9 +13,10 @@ from lineloop.kit import json
 from lineloop.protocol.content import check_patch, validate_content
 from lineloop.protocol.envelopes import check_envelope
 from lineloop.protocol.errors import LoopError
+from lineloop.protocol.link_requests import parse_link_frame
 from lineloop.protocol.manifest import parse_manifest
 from lineloop.protocol.patches import apply_patch, empty_content
-from lineloop.protocol.requests import QuestionBody, SpeakBody, parse_body, parse_link_frame
+from lineloop.protocol.requests import QuestionBody, SpeakBody, parse_body
 
 WORDS = st.sampled_from(
     [

@@ -10,14 +10,13 @@ from pydantic import BaseModel
 from lineloop.kit import json
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import LimitExceeded, LoopError
+from lineloop.protocol.link_requests import LinkHello, LinkSpeak, parse_link_frame
 from lineloop.protocol.machines import MessageStatus
 from lineloop.protocol.requests import (
     AnswerBody,
     CommitBody,
     ConversationBody,
     EndBody,
-    LinkHello,
-    LinkSpeak,
     PatchesBody,
     PollBody,
     QuestionBody,
@@ -25,7 +24,6 @@ from lineloop.protocol.requests import (
     SpeakBody,
     TokenBody,
     parse_body,
-    parse_link_frame,
 )
 
 ASK: dict[str, Any] = {

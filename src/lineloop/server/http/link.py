@@ -19,7 +19,7 @@ from lineloop.kit.database import Tx
 from lineloop.kit.ids import Ids
 from lineloop.protocol.actors import RUNTIME, Actor
 from lineloop.protocol.errors import ConnectionLost, LoopError
-from lineloop.protocol.requests import PROTOCOL_VERSION, frame_id_of, parse_link_frame
+from lineloop.protocol.link_requests import PROTOCOL_VERSION, frame_id_of, parse_link_frame
 from lineloop.server.commit import Commits
 from lineloop.server.decide.access import Grant, Verb
 from lineloop.server.http.link_frames import (

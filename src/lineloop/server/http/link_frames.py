@@ -20,7 +20,7 @@ from lineloop.kit.faults import FaultInjected
 from lineloop.kit.ids import Ids
 from lineloop.kit.records import record
 from lineloop.protocol.errors import ErrorCode, LoopError
-from lineloop.protocol.requests import LinkCommit, LinkEnd, LinkFrame, LinkPatches, LinkSpeak
+from lineloop.protocol.link_requests import LinkCommit, LinkEnd, LinkFrame, LinkPatches, LinkSpeak
 from lineloop.server.commit import Commits
 from lineloop.server.commit.speaking import SpeakAnswer
 from lineloop.server.commit.storage import storage_error

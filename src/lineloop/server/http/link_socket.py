@@ -10,7 +10,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from lineloop.kit.clock import with_timeout
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.errors import ConnectionLost, ErrorCode, LoopError, Unauthorized
-from lineloop.protocol.requests import PROTOCOL_VERSION, LinkHello, parse_body
+from lineloop.protocol.link_requests import PROTOCOL_VERSION, LinkHello
+from lineloop.protocol.requests import parse_body
 from lineloop.server.http.link import LinkSession, error_frame
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
