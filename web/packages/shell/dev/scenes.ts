@@ -7,7 +7,7 @@ import type { Message } from "../src/chat/model/wire.ts";
 import { WORDS, type SceneWords } from "./scene-words.ts";
 
 type Scene = (core: FakeCore, lang: "en" | "zh", messages: number) => () => void;
-export type SceneName = "talk" | "cards" | "offline" | "begin" | "bench";
+export type SceneName = "talk" | "cards" | "offline" | "begin" | "bench" | "long";
 
 const PROCESS = "conv_process";
 const HARNESS = { kind: "harness", key: "run-1" };
@@ -159,7 +159,29 @@ const bench: Scene = (core, lang, count) => {
   };
 };
 
-export const SCENES: Readonly<Record<SceneName, Scene>> = { talk, cards, offline, begin, bench };
+/** Fetched page by page, as from a Runtime. */
+const long: Scene = (core, lang, count) => {
+  const words = WORDS[lang];
+  setState(core, words, false);
+  const bodies = [words.report, words.tea, words.code, words.thinking];
+  const one = (ordinal: number): Message => {
+    const at = when((count - ordinal) * 40 + 60);
+    if (ordinal % 2 === 1) return said(ordinal, `${ordinal} ${words.ask_report}`, at);
+    return message(ordinal, { blocks: [block("markdown", bodies[(ordinal / 2) % 4] ?? "")], reply_to_id: `msg_${ordinal - 1}`, ...at });
+  };
+  const page = (before: number, limit: number): readonly Message[] => {
+    const size = Math.min(limit, before - 1);
+    return Array.from({ length: size }, (_, index) => one(before - size + index));
+  };
+  core.answers.set("messages.list", async ({ before, limit }) => {
+    const messages = page(before as number, limit as number);
+    await new Promise((resolve) => setTimeout(resolve, 15));
+    return { messages: messages as never, more: (messages[0]?.ordinal ?? 1) > 1 };
+  });
+  return () => core.snapshot({ messages: page(count + 1, 50), more: true });
+};
+
+export const SCENES: Readonly<Record<SceneName, Scene>> = { talk, cards, offline, begin, bench, long };
 
 /** Tells `rate` tokens per second for `seconds`, evenly; resolves with how many were told. */
 export function stream(core: FakeCore, rate: number, seconds: number): Promise<number> {

@@ -41,6 +41,8 @@ export function Chat({ core, docked, conversationId, onConversation }: ChatProps
   const [workOpen, setWorkOpen] = useState(false);
   const [searching, setSearching] = useState(false);
   const fresh = beginning || conversationId === null;
+  // Set by what the person chose here, never by what the frame opened: only then the focus follows.
+  const chosen = useRef(false);
   useSearchKey(!docked, setSearching);
   useEffect(loadMarkdownSoon, []);
 
@@ -54,7 +56,9 @@ export function Chat({ core, docked, conversationId, onConversation }: ChatProps
     (id: string) => {
       setBeginning(false);
       setListShown(false);
-      if (id !== conversationId) onConversation(id);
+      if (id === conversationId) return;
+      chosen.current = true;
+      onConversation(id);
     },
     [conversationId, onConversation],
   );
@@ -76,7 +80,9 @@ export function Chat({ core, docked, conversationId, onConversation }: ChatProps
         />
       )}
       <div className="conversation">
-        {docked ? null : (
+        {docked ? (
+          <h1 className="aloud">{title}</h1>
+        ) : (
           <header className="conversation-head">
             <button type="button" className="quiet-button to-list" onClick={() => setListShown(true)} aria-label={t("chat.conversations")}>
               <ChevronLeft size={20} aria-hidden />
@@ -106,6 +112,7 @@ export function Chat({ core, docked, conversationId, onConversation }: ChatProps
               withWork={!docked}
               workOpen={workOpen}
               onWork={setWorkOpen}
+              chosen={chosen}
             />
           )}
         </div>

@@ -130,6 +130,7 @@ describe("conversations", () => {
     fireEvent.keyDown(screen.getByRole("combobox", { name: "Find a conversation" }), { key: "Enter" });
     expect(opened).toEqual(["conv_b"]);
     expect(screen.queryByRole("combobox", { name: "Find a conversation" })).toBeNull();
+    expect(document.activeElement).toBe(field());
   });
 });
 

@@ -1,7 +1,7 @@
 // One open conversation: its transcript, where one writes, and the work behind a message. Another conversation is
 // another one of these; nothing is carried over.
 
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState, type RefObject } from "react";
 import type { ChatCore } from "../../runtime/chat-core.ts";
 import { useText } from "../../i18n/index.ts";
 import { announce } from "../../runtime/announce.ts";
@@ -25,14 +25,22 @@ export interface OpenChatProps {
   readonly withWork: boolean;
   readonly workOpen: boolean;
   readonly onWork: (open: boolean) => void;
+  /** Whether the person has just chosen this conversation; taken back once the focus has followed. */
+  readonly chosen: RefObject<boolean>;
 }
 
-export function OpenChat({ core, conversationId, memory, withWork, workOpen, onWork }: OpenChatProps) {
+export function OpenChat(props: OpenChatProps) {
+  const { core, conversationId, memory, withWork, workOpen, onWork, chosen } = props;
   const transcript = useMemo(() => new Transcript(core, conversationId, animationFrame), [core, conversationId]);
   useEffect(transcript.open, [transcript]);
   const view = useStore(transcript.view);
   const state = useStore(core.state);
   const composer = useRef<ComposerHandle>(null);
+  useEffect(() => {
+    if (!chosen.current) return;
+    chosen.current = false;
+    if (hasKeyboard()) composer.current?.focus();
+  }, [chosen]);
   const [selected, setSelected] = useState<string | null>(null);
   const [said, setSaid] = useState(0);
   const [atEnd, setAtEnd] = useState(true);
@@ -88,6 +96,9 @@ export function OpenChat({ core, conversationId, memory, withWork, workOpen, onW
     </OpenConversationContext>
   );
 }
+
+/** Where one types on glass, the focus would bring up the keys unasked. */
+const hasKeyboard = (): boolean => globalThis.matchMedia?.("(pointer: fine)").matches ?? true;
 
 /** Tells the Runtime what was seen: the end of the conversation, in a page that is looked at. */
 function useMarkRead(core: ChatCore, conversationId: string, ordinal: number): void {

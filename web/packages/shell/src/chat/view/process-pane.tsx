@@ -22,7 +22,13 @@ export interface ProcessPaneProps {
 export function ProcessPane({ messageId, onClose }: ProcessPaneProps) {
   const t = useText();
   return (
-    <aside className="process" aria-label={t("chat.work")}>
+    <aside
+      className="process"
+      aria-label={t("chat.work")}
+      onKeyDown={(event) => {
+        if (event.key === "Escape") onClose();
+      }}
+    >
       <header className="process-head">
         <h2>{t("chat.work")}</h2>
         <button type="button" className="quiet-button process-close" onClick={onClose} aria-label={t("chat.close")}>
