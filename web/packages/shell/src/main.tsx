@@ -1,6 +1,7 @@
 import "./styles/tokens.css";
 import "./styles/page.css";
 import "./styles/frame.css";
+import "./styles/phone.css";
 import "./styles/dialogs.css";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
