@@ -135,12 +135,20 @@ class ShellPage:
         return instance
 
     async def shown(self) -> dict[str, Any]:
-        """The foreground instance, shown and confirmed."""
-        await self.shows()
-        await until(lambda: self._top() is not None and self._top()["confirmed"])  # type: ignore[index]
-        top = self._top()
-        assert top is not None
-        return top
+        """The foreground instance, shown and confirmed: as a page does, it is said for every new showing."""
+        said: set[tuple[str, int]] = set()
+
+        async def confirmed() -> dict[str, Any] | None:
+            top = self._top()
+            if top is None or top["confirmed"]:
+                return top
+            showing = (top["instance_id"], top["generation"])
+            if showing not in said:
+                said.add(showing)
+                await self.shows(top)
+            return None
+
+        return await until(confirmed)  # pyright: ignore[reportReturnType]
 
     def _top(self) -> dict[str, Any] | None:
         place = self.parts.get("workspace", {}).get("foreground")

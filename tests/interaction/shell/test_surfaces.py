@@ -203,7 +203,10 @@ async def test_b12_a_flood_ends_the_surface_and_nothing_else(tmp_path: Path) -> 
         for _ in range(450):
             await surface.tell("diagnostics.log", level="info", message="again")
         assert await page.gone(surface.launch) == "flood"
-        await world.device.settle()
+        sql = "SELECT app_scope, detail FROM audit WHERE event = 'surface_stopped'"
+        await until(lambda: _some(world, sql))
+        ((scope, detail),) = await world.device.rows(sql)
+        assert (scope, json.loads(detail)) == ("pomodoro", {"instance_id": instance_id, "reason": "flood"})
         assert await page.ask("intent", **_show_chat()) == {}
 
 

@@ -93,6 +93,21 @@ def open_app(tx: Tx, plan: Plan, room: Room, *, intent: HostIntent, app_scope: s
     return session.instance.instance_id
 
 
+def note_stopped_surface(
+    tx: Tx, plan: Plan, room: Room, *, host_session_id: str, instance_id: str, reason: str
+) -> None:
+    """One line of the audit: which app's surface was stopped, and why."""
+    instance = sessions.instance_by_id(tx, instance_id)
+    if instance is not None and instance.app_scope in load_shelf(tx, room).apps:
+        plan.audit(
+            "surface_stopped",
+            actor=host_session_id,
+            conversation_id=instance.conversation_id,
+            app_scope=instance.app_scope,
+            detail={"instance_id": instance_id, "reason": reason},
+        )
+
+
 def _stack_in(plan: Plan, session: Session) -> tuple[str, ...]:
     """The conversation's stack as the facts of this decision leave it."""
     for fact in reversed(plan.facts):

@@ -57,6 +57,17 @@ class HostIntentEntry:
         job = partial(intents.open_app, room=self._room, intent=intent, app_scope=app_scope)
         return await self._room.submit(SOURCE, job, "device.intent")
 
+    async def surface_stopped(self, host_session_id: str, instance_id: str, reason: str) -> None:
+        """A surface was taken away for what it did, or because it broke; its instance goes on."""
+        job = partial(
+            intents.note_stopped_surface,
+            room=self._room,
+            host_session_id=host_session_id,
+            instance_id=instance_id,
+            reason=reason,
+        )
+        await self._room.submit(SOURCE, job, "device.intent")
+
     async def consent_answered(self, call_ref: str, *, allowed: bool) -> None:
         """The person agreed to a risky call or refused it. A late answer changes nothing."""
         job = partial(calls.answer_consent, room=self._room, ref=call_ref, allowed=allowed)

@@ -84,6 +84,10 @@ class HostReports(Protocol):
 
     async def consent_answered(self, call_ref: str, *, allowed: bool) -> None: ...
 
+    async def surface_stopped(self, host_session_id: str, instance_id: str, reason: str) -> None:
+        """A surface was taken away for what it did, or because it broke."""
+        ...
+
 
 class CoreSession(Protocol):
     """One open session of a core app; `receive` takes its frames."""

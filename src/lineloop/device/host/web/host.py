@@ -46,6 +46,7 @@ AGAIN_SECONDS = 0.5
 MAX_PAGES = 32
 MAX_LAUNCHES = 128
 KEPT_TABS = 256
+STOPPED = frozenset({"navigated", "flood", "protocol", "unresponsive", "crashed"})
 STOPPING = 4503
 STOP_SECONDS = 1.0
 
@@ -373,12 +374,15 @@ class WebHost:
         page = self.pages.get(surface.launch.host_session_id)
         if page is not None:
             page.send(encode("surface.gone", {"launch": launch_id, "reason": reason}))
-        _log.info(
-            "surface_ended",
-            app_scope=surface.context.app_scope,
-            instance_id=surface.context.instance_id,
-            reason=reason,
-        )
+        if reason in STOPPED and not self._stopped:
+            self._tasks.spawn(self._note_stopped(surface, reason), name="surface stopped")
+
+    async def _note_stopped(self, surface: Surface, reason: str) -> None:
+        instance_id = surface.context.instance_id or ""
+        try:
+            await self.stage.reports.surface_stopped(surface.launch.host_session_id, instance_id, reason)
+        except LoopError as error:
+            _log.warning("stopped_surface_not_noted", reason=reason, code=str(error.code))
 
     def surface_of(self, page: Page, launch_id: str) -> Surface | None:
         """The page's own surface; another page's is none of its business."""

@@ -48,8 +48,6 @@ NO_HELLO = 4400
 FULL = 4429
 BAD_FRAMES = 4422
 
-_ABUSE = frozenset({"navigated", "flood", "protocol"})
-
 _log = structlog.get_logger(__name__)
 
 Request = Callable[[dict[str, Any]], Awaitable[Any]]
@@ -315,12 +313,8 @@ class Visit:
         return {"launch": launch.id, "nonce": launch.nonce, "url": url}
 
     def _surface_close(self, payload: dict[str, Any]) -> None:
-        surface = self._host.surface_of(self._page, payload["launch"])
-        if surface is None:
-            return
-        if payload["reason"] in _ABUSE:
-            _log.warning("surface_stopped", app_scope=surface.context.app_scope, reason=payload["reason"])
-        self._host.end_surface(payload["launch"], payload["reason"])
+        if self._host.surface_of(self._page, payload["launch"]) is not None:
+            self._host.end_surface(payload["launch"], payload["reason"])
 
     async def _session_open(self, payload: dict[str, Any]) -> Any:
         if len(self._sessions) >= MAX_SESSIONS:
