@@ -270,6 +270,17 @@ describe("a run at work", () => {
     expect(ids()).toEqual(["msg_1", "run_1", "msg_6", "msg_7"]);
   });
 
+  test("one that was stopped before it said anything leaves no row but its answer's", () => {
+    const { core, clock, ids } = opened();
+    const tool = { id: "t", type: "tool", name: "ask", state: "dispatched" };
+    const content = { ...emptyContent(), meta: { input_id: "msg_1" }, blocks: [tool] };
+    core.snapshot({ messages: [said(1, "do it"), run({ content })] });
+    core.message(run({ content, status: "cancelled", revision: 3, updated_at: stamp(5) }));
+    core.message(message(6, { reply_to_id: "msg_1", status: "cancelled" }));
+    clock.run();
+    expect(ids()).toEqual(["msg_1", "msg_6"]);
+  });
+
   test("is stopped when its message says so, not when Stop was pressed", async () => {
     const { core, transcript, clock } = opened();
     core.snapshot({ messages: [said(1, "do it"), run()] });

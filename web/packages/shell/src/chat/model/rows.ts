@@ -1,6 +1,6 @@
 // Which rows a transcript has, in which order. Pure: from what is known to what stands there.
 
-import { at, inputOf, isShown, isStreaming, operatorOf, speakerOf, type Call, type Message } from "./wire.ts";
+import { at, inputOf, isShown, isStreaming, operatorOf, readable, speakerOf, type Call, type Message } from "./wire.ts";
 
 export interface Row {
   /** `draft`: the work of a Run while its answer is not stored yet. `saying`: what the person said, not stored yet. */
@@ -81,7 +81,7 @@ function place(rows: { row: Row; page: string }[], run: Message, answered: Reado
     rows.push({ row: rowOf("draft", key, run, run.created_at), page: LIVE_PAGE });
     return;
   }
-  const said = run.content.blocks.length > 0;
+  const said = readable(run.content) !== "";
   if (isAnswered && (run.status === "completed" || !said)) return;
   const ended = at(run.updated_at);
   let place = rows.length;

@@ -95,7 +95,9 @@ function RowHead({ message }: { readonly message: Message }) {
 function Failure({ message }: { readonly message: Message }) {
   const t = useText();
   const error = errorOf(message);
-  if (message.status === "cancelled") return <p className="row-badge">{t("chat.stopped")}</p>;
+  // What was spoken whole as stopped says so in its own words.
+  const spokenWhole = message.revision === 0 && message.purpose === "speech" && readable(message.content) !== "";
+  if (message.status === "cancelled") return spokenWhole ? null : <p className="row-badge">{t("chat.stopped")}</p>;
   if (message.status !== "failed" && error === null) return null;
   const repeated = error !== null && error.message !== "" && readable(message.content).includes(error.message);
   if (repeated) return <p className="row-badge row-badge-bad">{t("chat.failed")}</p>;
