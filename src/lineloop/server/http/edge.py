@@ -77,8 +77,9 @@ class Edge:
         except LoopError as error:
             await self._refuse(scope, exchange, receive, error)
         except Exception:
-            _log.exception("request_failed", request_id=request_id, path=scope.get("path"))
-            await self._refuse(scope, exchange, receive, internal_error(request_id))
+            if not exchange.left:
+                _log.exception("request_failed", request_id=request_id, path=scope.get("path"))
+                await self._refuse(scope, exchange, receive, internal_error(request_id))
         self._metrics.request(exchange.status)
 
     async def _refuse(self, scope: Scope, exchange: _Exchange, receive: Receive, error: LoopError) -> None:
@@ -89,7 +90,8 @@ class Edge:
             # Who still sends does not listen yet, and would see a broken pipe instead of the answer.
             await exchange.discard()
             response.headers["connection"] = "close"
-        await response(scope, receive, exchange.send)  # pyright: ignore[reportArgumentType]
+        with suppress(_Left):
+            await response(scope, receive, exchange.send)  # pyright: ignore[reportArgumentType]
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -138,10 +140,15 @@ def _too_large(limit: int) -> LimitExceeded:
     return LimitExceeded("the body is too large", detail={"limit": "body_bytes", "max": limit})
 
 
+class _Left(OSError):
+    """Nobody waits for the answer any more (an OSError, as ASGI has it)."""
+
+
 class _Exchange:
     """One request: counts its body while it comes and does not wait for ever, marks its answer.
 
-    `pace` is the longest pause and the longest time in all, in seconds.
+    `pace` is the longest pause and the longest time in all, in seconds. `left`: the client went before its
+    answer.
     """
 
     def __init__(
@@ -157,6 +164,7 @@ class _Exchange:
         self._pause, self._time = pace
         self._until: float | None = None
         self.status = 0
+        self.left = False
 
     async def receive(self) -> Message:
         """Raises LimitExceeded, request_timeout; after the body it waits for the client to go."""
@@ -194,8 +202,8 @@ class _Exchange:
         """Sends a response whose body is there already."""
         self.status = response.status_code
         headers = [*response.raw_headers, (REQUEST_ID, self._request_id)]
-        await self._send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await self._send({"type": "http.response.body", "body": response.body})
+        await self._pass({"type": "http.response.start", "status": self.status, "headers": headers})
+        await self._pass({"type": "http.response.body", "body": response.body})
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -204,4 +212,11 @@ class _Exchange:
             if self._late:
                 # What still comes of the body must not be taken for the next request.
                 message["headers"].append((b"connection", b"close"))
-        await self._send(message)
+        await self._pass(message)
+
+    async def _pass(self, message: Message) -> None:
+        try:
+            await self._send(message)
+        except OSError as error:
+            self.left = True
+            raise _Left from error
