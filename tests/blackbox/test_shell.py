@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.blackbox.system import Agent, System
+from tests.blackbox.system import Agent, System, eventually
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
@@ -122,6 +122,7 @@ def test_open_says_when_nothing_runs(tmp_path: Path) -> None:
     assert "lineloop up" in answer.stderr
 
 
+@pytest.mark.requirement("H09")
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="needs /proc")
 def test_h09_the_listeners_are_on_loopback_only(system: System) -> None:
     ours = {str(fd.readlink()) for fd in Path(f"/proc/{system.pid}/fd").iterdir()}
@@ -134,6 +135,7 @@ def test_h09_the_listeners_are_on_loopback_only(system: System) -> None:
     assert not [words for words in listening if words[3] == "0A" and f"socket:[{words[9]}]" in ours]
 
 
+@pytest.mark.requirement("H08")
 def test_h08_no_code_or_key_is_in_logs_arguments_or_refusals(system: System) -> None:
     with a_page(system, code=system.ready["shell_code"]) as page:
         key = page.welcome["key"]
@@ -150,6 +152,26 @@ def test_h08_no_code_or_key_is_in_logs_arguments_or_refusals(system: System) -> 
             assert key.encode() not in file.read_bytes(), file
 
 
+@pytest.mark.requirement("X05")
+def test_x05_control_characters_of_an_app_are_encoded_in_logs(system: System) -> None:
+    message = 'fine\r\n{"event":"forged"}\x1b[2J\u202e'
+    with a_page(system, code=system.ready["shell_code"]) as page:
+        page.ask("apps.launch", app_scope="pomodoro", conversation_id="cnv_somewhere")
+        opened = page.ask("surface.open", instance_id=page.foreground()["instance_id"])
+        hello = {"v": 1, "id": "1", "type": "hello", "payload": {"sdk": "t", "nonce": opened["nonce"]}}
+        says = {"v": 1, "type": "diagnostics.log", "payload": {"level": "in\nfo", "message": message}}
+        for frame in (hello, says):
+            page.tell("frame", launch=opened["launch"], text=json.dumps(frame))
+        eventually(lambda: "surface_says" in system.log_file.read_text(), "what the surface says")
+    said = system.log_file.read_text()
+    lines = [json.loads(line) for line in said.splitlines()]
+    (line,) = [line for line in lines if line["event"] == "surface_says"]
+    assert line["message"] == message
+    assert not [line for line in lines if line["event"] == "forged"]
+    assert "\x1b" not in said
+
+
+@pytest.mark.requirement("H15")
 def test_h15_without_a_credential_there_is_nothing_but_the_static_shell(system: System) -> None:
     for name in ("ready.json", "ports.json", "credentials.json", "device/control.json"):
         assert stat.S_IMODE((system.data_dir / name).stat().st_mode) == 0o600, name

@@ -64,6 +64,7 @@ async def test_a_code_opens_once_and_the_key_it_gave_opens_again(tmp_path: Path)
         assert await used.close_code() == 4401
 
 
+@pytest.mark.requirement("H07")
 async def test_h07_wrong_expired_and_missing_credentials_are_refused_alike(tmp_path: Path) -> None:
     async with shell_world(tmp_path) as world:
         late = world.host.new_code()
@@ -105,6 +106,7 @@ async def test_keys_are_kept_as_digests_and_unused_ones_end(tmp_path: Path) -> N
 # ── names and origins ───────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.requirement("H01")
 async def test_h01_another_host_name_is_refused_before_anything_is_looked_up(tmp_path: Path) -> None:
     async with shell_world(tmp_path) as world, httpx.AsyncClient() as client:
         for origin in (world.shell_url, world.host.content.origin):
@@ -117,6 +119,7 @@ async def test_h01_another_host_name_is_refused_before_anything_is_looked_up(tmp
         assert refused.value.response.status_code == 421
 
 
+@pytest.mark.requirement("H03", "H05")
 @pytest.mark.parametrize("origin", ["http://evil.test", "null", None, "http://127.0.0.1:1"])
 async def test_h03_h05_a_socket_from_another_page_is_refused_at_the_upgrade(
     tmp_path: Path, origin: str | None
@@ -129,6 +132,7 @@ async def test_h03_h05_a_socket_from_another_page_is_refused_at_the_upgrade(
             await world.connect(origin=world.host.content.origin)
 
 
+@pytest.mark.requirement("H02", "H06")
 async def test_h02_h06_other_methods_and_bodies_do_nothing(tmp_path: Path) -> None:
     async with shell_world(tmp_path) as world, httpx.AsyncClient() as client:
         for origin in (world.shell_url, world.host.content.origin):
@@ -141,6 +145,7 @@ async def test_h02_h06_other_methods_and_bodies_do_nothing(tmp_path: Path) -> No
         assert "set-cookie" not in shell.headers
 
 
+@pytest.mark.requirement("F19")
 async def test_f19_the_shell_is_framed_by_nobody_and_loads_only_its_own(tmp_path: Path) -> None:
     async with shell_world(tmp_path) as world, httpx.AsyncClient() as client:
         answer = await client.get(f"{world.shell_url}/")
@@ -166,6 +171,7 @@ async def test_f19_the_shell_is_framed_by_nobody_and_loads_only_its_own(tmp_path
 # ── content ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.requirement("F18")
 async def test_the_page_of_a_launch_is_served_once_and_into_a_frame_only(tmp_path: Path) -> None:
     async with shell_world(tmp_path, apps=with_surface(tmp_path / "brought")) as world:
         _, surface = await a_surface(world)
@@ -215,6 +221,7 @@ async def test_the_policy_of_a_surface_names_its_own_path_and_nothing_else(tmp_p
         assert answer.headers["connection-allowlist"] == f'("{surface.url}*")'
 
 
+@pytest.mark.requirement("H11")
 @pytest.mark.parametrize(
     "path",
     [
@@ -247,6 +254,7 @@ async def test_h11_only_exact_names_of_the_surface_s_files_are_found(tmp_path: P
         assert answer.startswith((b"HTTP/1.1 404", b"HTTP/1.1 400")), answer[:80]
 
 
+@pytest.mark.requirement("H12", "H16")
 async def test_h12_h16_another_launch_is_not_found_and_nothing_redirects(tmp_path: Path) -> None:
     async with shell_world(tmp_path, apps=with_surface(tmp_path / "brought")) as world:
         page, surface = await a_surface(world)
@@ -278,6 +286,7 @@ async def test_files_that_are_not_the_installed_ones_are_not_served(tmp_path: Pa
 # ── bounds ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.requirement("H13")
 async def test_h13_a_frame_that_is_too_large_ends_the_page_and_nothing_else(tmp_path: Path) -> None:
     async with shell_world(tmp_path) as world:
         page, other = await world.page(), await world.page(tab="two")
@@ -290,6 +299,7 @@ async def test_h13_a_frame_that_is_too_large_ends_the_page_and_nothing_else(tmp_
         assert await other.ask("intent", kind="show_chat", conversation_id=CONVERSATION) == {}
 
 
+@pytest.mark.requirement("H13")
 async def test_h13_a_page_of_bad_frames_is_left(tmp_path: Path) -> None:
     async with shell_world(tmp_path) as world:
         page = await world.page()
@@ -298,6 +308,7 @@ async def test_h13_a_page_of_bad_frames_is_left(tmp_path: Path) -> None:
         assert await page.close_code() == 4422
 
 
+@pytest.mark.requirement("H13")
 async def test_h13_a_head_that_is_too_large_or_never_whole_is_cut_off(tmp_path: Path) -> None:
     async with shell_world(tmp_path) as world:
         for origin in (world.shell_url, world.host.content.origin):
@@ -305,6 +316,7 @@ async def test_h13_a_head_that_is_too_large_or_never_whole_is_cut_off(tmp_path: 
             assert (await raw(port_of(origin), head)).startswith(b"HTTP/1.1 431")
 
 
+@pytest.mark.requirement("H13")
 async def test_h13_too_many_connections_are_turned_away_and_the_rest_go_on(tmp_path: Path) -> None:
     async with shell_world(tmp_path) as world:
         page = await world.page()
@@ -360,6 +372,7 @@ async def test_risky_calls_are_asked_on_every_page_and_answered_once(tmp_path: P
         assert (await world.device.ended("call-1"))["code"] == "cancelled_by_user"
 
 
+@pytest.mark.requirement("H08")
 async def test_h08_neither_codes_nor_keys_are_in_logs_or_errors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -120,6 +120,7 @@ async def _some(world: ShellWorld, sql: str) -> bool:
     return bool(await world.device.rows(sql))
 
 
+@pytest.mark.requirement("B01")
 async def test_b01_claimed_ids_in_a_frame_are_refused(tmp_path: Path) -> None:
     async with an_app(tmp_path) as (_, page, instance_id):
         surface = await SurfaceFrame.connected(page, instance_id)
@@ -129,6 +130,7 @@ async def test_b01_claimed_ids_in_a_frame_are_refused(tmp_path: Path) -> None:
         await until(lambda: any(f.get("reply_to") == "x" and "error" in f for f in surface.frames))
 
 
+@pytest.mark.requirement("B04")
 async def test_b04_nothing_is_taken_before_the_hello_with_the_launch_s_own_nonce(tmp_path: Path) -> None:
     async with an_app(tmp_path) as (_, page, instance_id):
         surface = await SurfaceFrame.open(page, instance_id)
@@ -137,6 +139,7 @@ async def test_b04_nothing_is_taken_before_the_hello_with_the_launch_s_own_nonce
         assert await page.gone(surface.launch) == "protocol"
 
 
+@pytest.mark.requirement("B05")
 async def test_b05_a_second_hello_ends_the_surface(tmp_path: Path) -> None:
     async with an_app(tmp_path) as (_, page, instance_id):
         surface = await SurfaceFrame.connected(page, instance_id)
@@ -145,6 +148,7 @@ async def test_b05_a_second_hello_ends_the_surface(tmp_path: Path) -> None:
         assert await page.gone(surface.launch) == "protocol"
 
 
+@pytest.mark.requirement("B08")
 async def test_b08_a_surface_cannot_say_what_only_the_runtime_or_a_core_app_says(tmp_path: Path) -> None:
     async with an_app(tmp_path) as (_, page, instance_id):
         surface = await SurfaceFrame.connected(page, instance_id)
@@ -154,6 +158,7 @@ async def test_b08_a_surface_cannot_say_what_only_the_runtime_or_a_core_app_says
         assert await surface.refused("action.dispatch", id="1", action="say", params={}) == "forbidden"
 
 
+@pytest.mark.requirement("B09", "B10")
 @pytest.mark.parametrize(
     "text",
     [
@@ -185,6 +190,7 @@ def _show_chat() -> dict[str, Any]:
     return {"kind": "show_chat", "conversation_id": CONVERSATION}
 
 
+@pytest.mark.requirement("B11")
 async def test_b11_a_deep_or_large_frame_is_refused_before_it_costs_anything(tmp_path: Path) -> None:
     async with an_app(tmp_path) as (_, page, instance_id):
         surface = await SurfaceFrame.connected(page, instance_id)
@@ -197,6 +203,7 @@ async def test_b11_a_deep_or_large_frame_is_refused_before_it_costs_anything(tmp
         assert await surface.ask("session.get") == {"data": None, "revision": 0}
 
 
+@pytest.mark.requirement("B12")
 async def test_b12_a_flood_ends_the_surface_and_nothing_else(tmp_path: Path) -> None:
     async with an_app(tmp_path) as (world, page, instance_id):
         surface = await SurfaceFrame.connected(page, instance_id)
@@ -210,6 +217,51 @@ async def test_b12_a_flood_ends_the_surface_and_nothing_else(tmp_path: Path) -> 
         assert await page.ask("intent", **_show_chat()) == {}
 
 
+@pytest.mark.requirement("B07")
+async def test_b07_an_action_or_a_write_that_comes_again_has_its_effect_once(tmp_path: Path) -> None:
+    actions = [{"name": "tick", "schema": {"type": "object"}}]
+    async with an_app(tmp_path, ui_actions=actions) as (world, page, instance_id):
+        surface = await SurfaceFrame.connected(page, instance_id)
+        write = {"v": 1, "id": "same", "type": "session.replace"}
+        payload = {"data": {"a": 1}, "expected_revision": 0}
+        for _ in range(3):
+            await surface.send(json.dumps({**write, "payload": payload}))
+            await surface.ask("ui.action", id="once", action="tick", params={})
+        assert (await surface.ask("session.get"))["revision"] == 1
+        assert await world.device.rows("SELECT COUNT(*) FROM ui_actions") == [(1,)]
+
+
+@pytest.mark.requirement("B15")
+async def test_b15_two_clients_that_answer_each_update_are_ended_by_their_rate(tmp_path: Path) -> None:
+    async with an_app(tmp_path) as (world, page, instance_id):
+        other = await world.page(key=page.welcome["key"], tab="two")
+        surfaces = [
+            await SurfaceFrame.connected(page, instance_id),
+            await SurfaceFrame.connected(other, instance_id),
+        ]
+        for surface in surfaces:
+            await surface.ask("session.subscribe", subscription="s")
+        gone: list[str] = []
+        for turn in range(2_000):
+            surface = surfaces[turn % 2]
+            write = {"data": {"turn": turn}, "expected_revision": turn}
+            if (ended := _reason_of(surface)) is not None:
+                gone.append(ended)
+                break
+            frame = {"v": 1, "id": f"w{turn}", "type": "session.replace", "payload": write}
+            await surface.send(json.dumps(frame))
+        assert gone == ["flood"] or await page.gone(surfaces[0].launch) == "flood"
+        assert await other.ask("intent", **_show_chat()) == {}
+
+
+def _reason_of(surface: SurfaceFrame) -> str | None:
+    for event in surface.page.events:
+        if event["type"] == "surface.gone" and event["payload"]["launch"] == surface.launch:
+            return event["payload"]["reason"]
+    return None
+
+
+@pytest.mark.requirement("B13")
 async def test_b13_a_surface_that_says_nothing_is_closed_all_the_same(tmp_path: Path) -> None:
     async with an_app(tmp_path) as (world, page, instance_id):
         surface = await SurfaceFrame.connected(page, instance_id)
@@ -221,6 +273,7 @@ async def test_b13_a_surface_that_says_nothing_is_closed_all_the_same(tmp_path: 
         assert await page.refused("surface.open", instance_id=instance_id) == "not_found"
 
 
+@pytest.mark.requirement("B16")
 async def test_b16_errors_tell_codes_and_few_words(tmp_path: Path) -> None:
     async with an_app(tmp_path) as (_, page, instance_id):
         surface = await SurfaceFrame.connected(page, instance_id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from lineloop.device.containers.port import InstalledApp
@@ -13,7 +12,7 @@ from lineloop.device.decide.state import Instance
 from lineloop.device.store.workspace import Workspace
 
 MAX_ICON_BYTES = 16 * 1024
-_ICONS = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp"}
+_RASTERS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"RIFF": "image/webp"}
 
 Apps = Mapping[str, InstalledApp]
 WaitMs = Callable[[str], int | None]
@@ -89,11 +88,13 @@ def _icon(app: InstalledApp) -> str | None:
     if app.manifest.icon is None or app.directory is None:
         return None
     path = app.directory / app.manifest.icon
-    media_type = _ICONS.get(Path(app.manifest.icon).suffix)
     try:
-        if media_type is None or path.stat().st_size > MAX_ICON_BYTES:
+        if path.stat().st_size > MAX_ICON_BYTES:
             return None
         data = path.read_bytes()
     except OSError:
+        return None
+    media_type = next((kind for head, kind in _RASTERS.items() if data.startswith(head)), None)
+    if media_type is None:
         return None
     return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
