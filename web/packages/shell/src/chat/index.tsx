@@ -10,6 +10,7 @@ import { loadMarkdownSoon } from "./blocks/lazy-markdown.tsx";
 import { FRESH, Memory, type Recipient } from "./model/memory.ts";
 import { Beginning } from "./view/beginning.tsx";
 import { Composer, type ComposerHandle } from "./view/composer.tsx";
+import { hasKeyboard } from "./view/composing.ts";
 import { ConnectionNote } from "./view/connection-note.tsx";
 import { ConversationList, titleOf } from "./view/conversation-list.tsx";
 import { OpenChat } from "./view/open-chat.tsx";
@@ -136,7 +137,7 @@ function FreshChat({ core, state, memory, onBegun }: FreshChatProps) {
   const [making, setMaking] = useState<{ busy: boolean; failed: string | null }>({ busy: false, failed: null });
   useEffect(() => {
     here.current = true;
-    composer.current?.focus();
+    if (hasKeyboard()) composer.current?.focus();
     return () => {
       here.current = false;
     };

@@ -29,7 +29,7 @@ export const chat = {
   "chat.begin.how": "Say it in your own words. The assistant may open apps on this device for it, and asks where it must.",
   "chat.begin.example_1": "Start a pomodoro for 25 minutes: write the report",
   "chat.begin.example_2": "What can you do here?",
-  "chat.begin.example_3": "Remind me to stretch: focus for 10 minutes first",
+  "chat.begin.example_3": "Focus for 10 minutes: tidy the desk",
   "chat.begin.demo": "Demo: no model is connected. Answers come from a small built-in script.",
   "chat.begin.model": "Answers come from {model}.",
   "chat.begin.failed": "The conversation could not be made. Your words are kept; send them again.",

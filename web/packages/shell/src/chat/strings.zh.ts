@@ -29,7 +29,7 @@ export const chat: Translation<typeof english> = {
   "chat.begin.how": "用你自己的话说就好。助手会在本设备上打开需要的应用，该问你的时候会问你。",
   "chat.begin.example_1": "开始一个 25 分钟的番茄钟：写报告",
   "chat.begin.example_2": "你在这里能做什么？",
-  "chat.begin.example_3": "先专注 10 分钟，再提醒我活动一下",
+  "chat.begin.example_3": "专注 10 分钟：整理桌面",
   "chat.begin.demo": "演示：还没有连接模型，回答来自内置的小脚本。",
   "chat.begin.model": "回答来自 {model}。",
   "chat.begin.failed": "会话没有建成。你写的话还在，请再发一次。",

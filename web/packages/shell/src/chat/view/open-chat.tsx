@@ -10,6 +10,7 @@ import { animationFrame } from "../model/frames.ts";
 import type { Memory, Recipient } from "../model/memory.ts";
 import { Transcript } from "../model/transcript.ts";
 import { readable } from "../model/wire.ts";
+import { hasKeyboard } from "./composing.ts";
 import { Composer, type ComposerHandle } from "./composer.tsx";
 import { ConnectionNote } from "./connection-note.tsx";
 import { OpenConversationContext, type OpenConversation } from "./context.ts";
@@ -96,9 +97,6 @@ export function OpenChat(props: OpenChatProps) {
     </OpenConversationContext>
   );
 }
-
-/** Where one types on glass, the focus would bring up the keys unasked. */
-const hasKeyboard = (): boolean => globalThis.matchMedia?.("(pointer: fine)").matches ?? true;
 
 /** Tells the Runtime what was seen: the end of the conversation, in a page that is looked at. */
 function useMarkRead(core: ChatCore, conversationId: string, ordinal: number): void {
