@@ -19,7 +19,7 @@ async def states(world: ShellWorld) -> list[str]:
     return [row[0] for row in await world.device.rows("SELECT state FROM instances ORDER BY started_at")]
 
 
-@pytest.mark.requirement("D28")
+@pytest.mark.requirement("D27", "D29")
 async def test_a_timer_runs_only_once_a_visible_page_has_shown_it(tmp_path: Path) -> None:
     async with shell_world(tmp_path) as world:
         page = await world.page()
