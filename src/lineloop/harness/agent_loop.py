@@ -9,6 +9,7 @@ afresh, so that the visible text equals the text without the crash.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import field
 from typing import Any, Protocol
 
 from lineloop.harness.adapters.port import (
@@ -32,19 +33,23 @@ Say = Callable[[str], Awaitable[None]]
 @record
 class ModelResponse:
     """One response: its text, its calls as (tool name, arguments), and a result that replaces the text as
-    the end.
+    the end. `unreadable` says, by the index of a call, why its arguments are none.
     """
 
     text: str = ""
     calls: tuple[tuple[str, Json], ...] = ()
     result: RunResult | None = None
     usage: Mapping[str, Any] | None = None
+    unreadable: Mapping[int, str] = field(default_factory=dict[int, str])
 
     def to_json(self) -> Json:
         result = (
             None if self.result is None else {"format": self.result.format, "content": self.result.content}
         )
-        return {"text": self.text, "calls": [list(call) for call in self.calls], "result": result}
+        value: Json = {"text": self.text, "calls": [list(call) for call in self.calls], "result": result}
+        if self.unreadable:
+            value["unreadable"] = {str(index): problem for index, problem in self.unreadable.items()}
+        return value
 
     @classmethod
     def from_json(cls, value: Json) -> ModelResponse:
@@ -53,6 +58,7 @@ class ModelResponse:
             value["text"],
             tuple((name, arguments) for name, arguments in value["calls"]),
             None if result is None else RunResult(result["format"], result["content"]),
+            unreadable={int(index): words for index, words in value.get("unreadable", {}).items()},
         )
 
 
@@ -95,7 +101,7 @@ async def run_agent_loop(model: Model, request: RunRequest, io: RunIO) -> RunRes
         if not response.calls:
             return response.result or RunResult("text", response.text)
         calls = [
-            ToolCall(f"{number}.{index}", name, arguments)
+            ToolCall(f"{number}.{index}", name, arguments, response.unreadable.get(index, ""))
             for index, (name, arguments) in enumerate(response.calls)
         ]
 

@@ -10,6 +10,8 @@ from lineloop.kit.records import record
 from lineloop.protocol.errors import ErrorCode, InvalidRequest
 
 DEMO = "demo"
+# No target, so that nobody can ask for "a model" without saying which.
+MODEL_HARNESS = "model:"
 MAX_TARGET_CHARS = 128
 
 
@@ -38,12 +40,9 @@ FAMILIES: dict[str, Family] = {
 
 
 def harness_of(target: str) -> str:
-    """The name under which the harness of a target is known: `demo` for `demo`, `ollama:` for `ollama:qwen3`.
-
-    A family without a model's name is a harness that nobody has.
-    """
-    family, colon, name = target.partition(":")
-    return family + colon if name.strip() else family
+    """The name of the harness that takes a target: one for every family of models, else the target."""
+    prefix, _, name = target.partition(":")
+    return MODEL_HARNESS if prefix in FAMILIES and name.strip() else target.rstrip(":")
 
 
 def parse_target(target: str) -> tuple[Family, str]:

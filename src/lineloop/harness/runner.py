@@ -17,6 +17,7 @@ import structlog
 from lineloop.harness.adapters.port import Adapter, Replay, RunFailed, RunResult
 from lineloop.harness.journal import OUTPUT_INVALID, RETRY
 from lineloop.harness.live_io import STEP, LiveIO, Stopped, Suspended
+from lineloop.harness.model_targets import harness_of
 from lineloop.harness.outcome import check_result
 from lineloop.harness.port import Claim, Entry, Finish, Lease, RunChange, RunPort
 from lineloop.kit.clock import Clock, with_timeout
@@ -166,7 +167,7 @@ class Runner:
             self._drives[run_id].ask_to_stop(RunEvent.CANCEL)
 
     def _begin(self, claim: Claim) -> None:
-        adapter = self._adapters.get(claim.request.target)
+        adapter = self._adapters.get(harness_of(claim.request.target))
         replay = adapter.replay if adapter is not None else Replay.NONE
         drive = _Drive(claim, LiveIO(claim, replay, self._port, self._clock))
         self._drives[claim.request.run_id] = drive
@@ -231,7 +232,7 @@ class Runner:
         try:
             await io.load_prefix()
             if claim.revision == 0 or adapter.replay is Replay.EXACT:
-                await io.emit(_harness_meta(adapter))
+                await io.emit(_harness_meta(claim.request.target, adapter))
             if claim.phase is RunPhase.STARTING and adapter.replay is Replay.NONE:
                 await io.enter_running()
             if claim.phase is RunPhase.STARTING and not io.journal.references:
@@ -328,8 +329,8 @@ def _lost(message: str) -> Finish:
     return Finish(RunEvent.LOSE, error={"code": str(ErrorCode.RUN_OUTCOME_UNKNOWN), "message": message})
 
 
-def _harness_meta(adapter: Adapter) -> dict[str, Any]:
-    harness = {"target": adapter.name, **({"label": adapter.label} if adapter.label else {})}
+def _harness_meta(target: str, adapter: Adapter) -> dict[str, Any]:
+    harness = {"target": target, **({"label": adapter.label} if adapter.label else {})}
     return {"op": "set", "mask": "meta.harness", "meta": {"harness": harness}}
 
 

@@ -133,6 +133,8 @@ def refuse_call(toolset: Toolset, call: ToolCall) -> ToolResult | None:
     spec = toolset.named(call.name)
     if spec is None:
         return _error(call, "tool_not_visible", f"there is no tool {call.name}")
+    if call.problem:
+        return _error(call, "invalid_arguments", call.problem)
     problems = schema_problems(spec.input_schema, call.arguments)
     if problems:
         return ToolResult(

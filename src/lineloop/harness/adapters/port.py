@@ -61,11 +61,14 @@ class ToolSpec:
 
 @record
 class ToolCall:
-    """One call of a recorded response. `key` is `<step>.<index>` by its place in the response."""
+    """One call of a recorded response. `key` is `<step>.<index>` by its place in the response. `problem` says
+    why its arguments could not be read; such a call is answered with an error and never sent.
+    """
 
     key: str
     name: str
     arguments: Json
+    problem: str = ""
 
     def to_json(self) -> Json:
         return {"key": self.key, "name": self.name, "arguments": self.arguments}
@@ -212,7 +215,10 @@ class Narrate(Protocol):
 
 
 class Adapter(Protocol):
-    """One way of carrying out a Run. `resume` is called at take-over unless `replay` is none."""
+    """One way of carrying out a Run. `resume` is called at take-over unless `replay` is none.
+
+    `name` is what `harness_of` makes of the targets it takes.
+    """
 
     name: ClassVar[str]
     replay: ClassVar[Replay]

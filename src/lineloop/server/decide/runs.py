@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from lineloop.harness.model_targets import harness_of
 from lineloop.kit import json
 from lineloop.kit.records import record
 from lineloop.protocol.errors import CapacityExceeded, Conflict, ErrorCode, InvalidRequest, LoopError
@@ -53,8 +54,11 @@ def decide_repeat_submit(existing: RunRow, digest: str) -> None:
 def decide_submit(
     *, target: str, targets: Collection[str], live: int, slots: int, timeout_ms: int | None
 ) -> int:
-    """The time-out of a new Run in milliseconds. Raises harness_target_unknown, harness_capacity_exceeded."""
-    if target not in targets:
+    """The time-out of a new Run in milliseconds. `targets` are names as `harness_of` gives them.
+
+    Raises harness_target_unknown, harness_capacity_exceeded.
+    """
+    if harness_of(target) not in targets:
         raise InvalidRequest(
             f"this server has no harness {target!r}",
             code=ErrorCode.HARNESS_TARGET_UNKNOWN,

@@ -12,6 +12,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from lineloop.harness.model_targets import harness_of
 from lineloop.kit import json
 from lineloop.kit.clock import rfc3339, with_timeout
 from lineloop.protocol.actors import HARNESS, USER, Actor
@@ -139,7 +140,7 @@ def _submit_command(grant: Grant, body: RunBody, services: Services) -> SubmitRu
         message_id=services.ids.make("msg"),
         conversation_id=body.conversation_id,
         prompter=prompter,
-        actor=body.actor or Actor(HARNESS, body.target),
+        actor=body.actor or Actor(HARNESS, harness_of(body.target).rstrip(":")),
         recipient=body.recipient,
         idempotency_key=body.idempotency_key,
         effect_key=body.effect_key,
