@@ -85,6 +85,25 @@ async def test_a_connection_that_does_not_say_hello_is_ended(tmp_path: Path) -> 
         assert await page.close_code() == 4408
 
 
+async def test_pages_that_break_off_at_any_moment_harm_nobody(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with shell_world(tmp_path) as world:
+        for said in range(4):
+            page = await world.connect()
+            hello = {**HELLO, "code": world.host.new_code()}
+            if said:
+                await page.send(json.dumps({"v": 1, "id": "h", "type": "hello", "payload": hello}))
+            for _ in range(said * 10):
+                await page.send('{"v":1,"id":"1","type":"models.find","payload":{}}')
+            page.connection.transport.abort()
+        await until(lambda: not world.host.pages)
+        assert await (await world.page()).refused("models.find") == "unsupported"
+    said_out = capsys.readouterr()
+    assert "Traceback" not in said_out.out + said_out.err
+    assert "task_crashed" not in said_out.out + said_out.err
+
+
 async def test_a_shell_of_another_version_is_told_so(tmp_path: Path) -> None:
     async with shell_world(tmp_path) as world:
         page = await world.connect()

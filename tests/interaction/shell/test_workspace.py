@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from tests.interaction.shell.shell_world import ShellWorld, SurfaceFrame, shell_world, with_surface
 
+from lineloop.kit.faults import Faults
+from lineloop.protocol.fault_sites import FaultSite
 from lineloop.testing.device_world import CONVERSATION
 from lineloop.testing.waiting import until
 
@@ -221,3 +223,26 @@ async def test_a_surface_says_how_long_its_closing_takes_but_not_for_ever(tmp_pa
 
 async def _all_stopped(world: ShellWorld) -> bool:
     return await states(world) == ["stopped"]
+
+
+async def test_a_confirmation_that_could_not_be_stored_is_asked_for_again(tmp_path: Path) -> None:
+    plan = "device.foreground.before_commit:raise:1"
+    async with shell_world(tmp_path, faults=Faults(FaultSite, plan)) as world:
+        page = await world.page()
+        await ask_for_a_timer(world)
+        asked = await page.foreground()
+        page.parts.clear()
+        await page.shows(asked)
+        await page.until_part("workspace", lambda w: w["foreground"])
+        assert world.device.story("call-1") == ["starting"]
+        await page.shown()
+        assert await world.device.stages("call-1", "started") == ["starting", "started"]
+
+
+async def test_an_intent_that_could_not_be_stored_is_told_and_harms_nothing(tmp_path: Path) -> None:
+    plan = "device.intent.before_commit:raise:1"
+    async with shell_world(tmp_path, faults=Faults(FaultSite, plan)) as world:
+        page = await world.page()
+        assert await page.refused("apps.launch", app_scope="pomodoro", conversation_id=CONVERSATION)
+        await page.ask("apps.launch", app_scope="pomodoro", conversation_id=CONVERSATION)
+        await page.shown()

@@ -218,8 +218,8 @@ class WebHost:
         conversation_id = front.conversation_id if front is not None else GLOBAL_CONVERSATION
         try:
             await self.stage.reports.reported(page.host_session_id, kind, conversation_id)
-        except LoopError as error:
-            _log.warning("condition_not_noted", kind=str(kind), code=str(error.code))
+        except Exception as error:
+            _log.warning("condition_not_noted", kind=str(kind), error=repr(error))
 
     def note_soon(self, page: Page, kind: IntentKind) -> None:
         if not self._stopped:
@@ -277,8 +277,9 @@ class WebHost:
                     if about is not None:
                         surface.show(about)
                 await self._stand_in_confirms(workspace)
-            except LoopError as error:
-                _log.warning("projection_waits", code=str(error.code))
+            except Exception as error:
+                # Whatever it was, what is to be told is read anew; nothing here is remembered.
+                _log.warning("projection_waits", error=repr(error))
                 await self._clock.sleep(AGAIN_SECONDS)
                 self._dirty.set()
 
@@ -381,8 +382,8 @@ class WebHost:
         instance_id = surface.context.instance_id or ""
         try:
             await self.stage.reports.surface_stopped(surface.launch.host_session_id, instance_id, reason)
-        except LoopError as error:
-            _log.warning("stopped_surface_not_noted", reason=reason, code=str(error.code))
+        except Exception as error:
+            _log.warning("stopped_surface_not_noted", reason=reason, error=repr(error))
 
     def surface_of(self, page: Page, launch_id: str) -> Surface | None:
         """The page's own surface; another page's is none of its business."""

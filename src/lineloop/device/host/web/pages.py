@@ -63,6 +63,10 @@ class Page:
             self._parts[part] = text
             self._wake.set()
 
+    def untold(self, part: str) -> None:
+        """The page acts on what it is told: tell it this part again although nothing has changed."""
+        self._told.pop(part, None)
+
     def send(self, text: str) -> None:
         """One frame, in order. A page with too much waiting is left."""
         if self._leaving is not None:

@@ -280,6 +280,8 @@ class Surface:
             await self._stage.ui_actions.note_event(self.context.instance_id or "", name, data)
         except LoopError as error:
             self._refuse(error, None)
+        except Exception as error:
+            _log.warning("surface_event_lost", app_scope=self.context.app_scope, error=repr(error))
 
     def _diagnostics(self, payload: dict[str, Any]) -> None:
         if self._logs.take():

@@ -28,9 +28,10 @@ from lineloop.device.host.web.answers import Receive, Send
 from lineloop.device.host.web.frames import MAX_PAGE_FRAME_BYTES, decode
 from lineloop.device.host.web.pages import Page, PageGone
 from lineloop.kit.clock import Clock, with_timeout
+from lineloop.kit.database import DatabaseError
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.error_codes import ErrorCode
-from lineloop.protocol.errors import InvalidRequest, LimitExceeded, LoopError
+from lineloop.protocol.errors import InvalidRequest, LimitExceeded, LoopError, StorageUnavailable
 
 if TYPE_CHECKING:
     from lineloop.device.host.web.host import WebHost
@@ -117,13 +118,14 @@ class Visit:
             await page.run(self._send_text)
         except PageGone as gone:
             return gone.code
-        except Exception:
-            # The connection broke while something was sent; reading ends too.
-            return 1000
         return 1000
 
     async def _send_text(self, text: str) -> None:
-        await self._socket({"type": "websocket.send", "text": text})
+        try:
+            await self._socket({"type": "websocket.send", "text": text})
+        except (OSError, RuntimeError) as error:
+            # What a server raises for a connection that has ended; nobody is there to be told anything.
+            raise PageGone("gone", 1000) from error
 
     async def _next(self) -> str | None:
         """The next text; None when the page is gone. Raises PageGone for what is no text or too large."""
@@ -231,6 +233,8 @@ class Visit:
             answer = encode_ok(request_id, await self._requests[frame.type](frame.payload))
         except LoopError as error:
             answer = encode_error(request_id, error)
+        except DatabaseError as error:
+            answer = encode_error(request_id, StorageUnavailable(str(error)))
         except Exception:
             _log.exception("page_request_failed", type=frame.type)
             answer = encode_error(request_id, LoopError("the device failed to answer"))
@@ -294,9 +298,10 @@ class Visit:
             await self._host.confirm(
                 self._page, payload["instance_id"], payload["activation_id"], payload["generation"]
             )
-        except LoopError as error:
-            # The page is told again that it is not confirmed, and says so again.
-            _log.warning("confirmation_not_stored", code=str(error.code))
+        except Exception as error:
+            # The page is told again that this is not confirmed, and says it again.
+            _log.warning("confirmation_not_stored", error=repr(error))
+            self._page.untold("workspace")
         self._host.changed()
 
     async def _consent(self, payload: dict[str, Any]) -> Any:
