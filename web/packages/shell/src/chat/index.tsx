@@ -15,9 +15,10 @@ import { ConnectionNote } from "./view/connection-note.tsx";
 import { ConversationList, titleOf } from "./view/conversation-list.tsx";
 import { OpenChat } from "./view/open-chat.tsx";
 import { Search } from "./view/search.tsx";
+import "./chat.css";
 import "./talk.css";
 import "./blocks.css";
-import "./chat.css";
+import "./narrow.css";
 
 export interface ChatProps {
   /** The chat's session with the Runtime; the same object for the life of the page. */
