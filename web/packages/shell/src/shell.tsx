@@ -1,7 +1,7 @@
 // The page: rail, app and chat side by side, and the few things that stand above them.
 
 import { ChevronUp } from "lucide-react";
-import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { lazy, Suspense, useCallback, useEffect, useRef, useState } from "react";
 import { Chat } from "./chat/index.tsx";
 import { Door } from "./firstrun/door.tsx";
 import { pass, useModelChosen, wasPassed } from "./firstrun/passed.ts";
@@ -9,6 +9,7 @@ import { useText } from "./i18n/index.ts";
 import type { Parts } from "./parts.ts";
 import { announce } from "./runtime/announce.ts";
 import { useStore } from "./runtime/store.ts";
+import { AppPictures } from "./workspace/app-icon.tsx";
 import { Consent } from "./workspace/consent.tsx";
 import type { Instance } from "./workspace/shapes.ts";
 import { Mark, Rail } from "./workspace/rail.tsx";
@@ -54,6 +55,8 @@ function Rooms({ parts }: { readonly parts: Parts }) {
   // The workspace and the conversation together decide what stands beside the chat.
   useStore(desk.workspace);
   const conversation = useStore(desk.conversation);
+  const { apps } = useStore(desk.apps);
+  const pictureOf = useCallback((scope: string) => apps.find((app) => app.app_scope === scope)?.icon ?? null, [apps]);
   const shown = desk.shown();
   useAnnouncements(parts, shown);
   useEffect(() => {
@@ -68,12 +71,14 @@ function Rooms({ parts }: { readonly parts: Parts }) {
         <h1 className="aloud">{t("app.name")}</h1>
         <WorkspaceArea desk={desk} stage={stage} guard={guard} shown={shown} />
         <ChatColumn docked={shown !== null}>
-          <Chat
-            core={chat}
-            docked={shown !== null}
-            conversationId={conversation}
-            onConversation={(id) => desk.openConversation(id)}
-          />
+          <AppPictures value={pictureOf}>
+            <Chat
+              core={chat}
+              docked={shown !== null}
+              conversationId={conversation}
+              onConversation={(id) => desk.openConversation(id)}
+            />
+          </AppPictures>
         </ChatColumn>
       </main>
       <Above parts={parts} settings={settings} onSettings={setSettings} />

@@ -18,6 +18,7 @@ import { Search } from "./view/search.tsx";
 import "./chat.css";
 import "./talk.css";
 import "./blocks.css";
+import "./record.css";
 import "./narrow.css";
 
 export interface ChatProps {

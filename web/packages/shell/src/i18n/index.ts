@@ -22,6 +22,9 @@ export const LOCALES: Readonly<Record<Language, string>> = { en: "en", zh: "zh-C
 /** The language that people read now; preferences set it. */
 export const language = new Store<Language>("en");
 
+const unitOf = (locale: string, unit: string) =>
+  new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "short" });
+
 export function makeForms(chosen: Language): Forms {
   const locale = LOCALES[chosen];
   const plurals = new Intl.PluralRules(locale);
@@ -40,6 +43,16 @@ export function makeForms(chosen: Language): Forms {
       if (Math.abs(seconds) < 86_400) return relative.format(Math.trunc(seconds / 3600), "hour");
       return relative.format(Math.trunc(seconds / 86_400), "day");
     },
+    duration(milliseconds) {
+      const total = Math.floor(milliseconds / 1000);
+      const parts = [
+        { value: Math.floor(total / 3600), unit: "hour" },
+        { value: Math.floor(total / 60) % 60, unit: "minute" },
+        { value: total % 60, unit: "second" },
+      ].filter((part) => part.value > 0);
+      const told = parts.length === 0 ? [{ value: 0, unit: "second" }] : parts.slice(0, 2);
+      return told.map(({ value, unit }) => unitOf(locale, unit).format(value)).join(" ");
+    },
     time: (at) => clock.format(at),
     day(at, now) {
       const days = Math.round((midnight(at) - midnight(now)) / 86_400_000);
@@ -55,6 +68,10 @@ export function makeText(chosen: Language): Text {
     const values = (rest[0] ?? {}) as Values;
     return typeof entry === "string" ? fill(entry, values) : entry(forms, values as never);
   };
+}
+
+export function useLanguage(): Language {
+  return useStore(language);
 }
 
 /** The text of the chosen language, for components. */

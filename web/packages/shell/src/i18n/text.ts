@@ -7,6 +7,8 @@ export interface Forms {
   number(value: number): string;
   /** "5 minutes ago"; both are epoch milliseconds. */
   ago(then: number, now: number): string;
+  /** How long, "25 min", "1 hr 5 min", "40 sec"; the two largest units. */
+  duration(milliseconds: number): string;
   /** The time of day, "14:05". */
   time(at: number): string;
   /** A day: "today", "yesterday", or a date. */

@@ -5,7 +5,8 @@
 
 import { ShieldAlert } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
-import { useText } from "../i18n/index.ts";
+import { inLanguage } from "../i18n/bilingual.ts";
+import { useLanguage, useText } from "../i18n/index.ts";
 import { Arming } from "./arming.ts";
 import { Modal } from "./modal.tsx";
 import type { Sheet } from "./shapes.ts";
@@ -52,6 +53,7 @@ function useArmed(): boolean {
 
 export function Consent({ sheet, more, conversation, onAnswer }: ConsentProps) {
   const t = useText();
+  const tool = inLanguage(sheet.tool_title, useLanguage());
   const armed = useArmed();
   const refuse = useRef<HTMLButtonElement>(null);
   const [sending, setSending] = useState(false);
@@ -72,7 +74,7 @@ export function Consent({ sheet, more, conversation, onAnswer }: ConsentProps) {
           <ShieldAlert aria-hidden size={22} />
         </span>
         <div>
-          <h2 id="consent-title">{t("consent.title", { tool: visibleLine(sheet.tool_title) })}</h2>
+          <h2 id="consent-title">{t("consent.title", { tool: visibleLine(tool) })}</h2>
           <p>{t("consent.asks", { agent: visibleLine(sheet.agent), app: visibleLine(sheet.app_title) })}</p>
         </div>
       </header>

@@ -3,15 +3,17 @@
 import { isObject, type Block, type Json } from "@lineloop/ui-model";
 import { memo } from "react";
 import { useText } from "../../i18n/index.ts";
+import { withoutRecordWords } from "../model/record.ts";
 import { isStreaming, shownBlocks, text, type Message } from "../model/wire.ts";
 import { CodeBlock } from "./code-block.tsx";
 import { LazyMarkdown } from "./lazy-markdown.tsx";
 import { QuestionCard } from "./question-card.tsx";
+import { RecordCard } from "./record-card.tsx";
 import { ReplyCard } from "./reply-card.tsx";
 import { ToolBlock } from "./tool-block.tsx";
 
 export function Blocks({ message }: { readonly message: Message }) {
-  const blocks = shownBlocks(message.content);
+  const blocks = withoutRecordWords(message.content, shownBlocks(message.content));
   const streaming = isStreaming(message);
   return blocks.map((block, index) => (
     <BlockView key={block.id} block={block} message={message} open={streaming && index === blocks.length - 1} />
@@ -52,6 +54,8 @@ function drawBlock({ block, message, open }: BlockProps) {
     case "ask":
     case "confirm":
       return <QuestionCard block={block} message={message} />;
+    case "record":
+      return <RecordCard block={block} />;
     case "human_reply":
       return <ReplyCard block={block} />;
     default:

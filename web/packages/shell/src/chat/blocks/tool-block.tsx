@@ -1,7 +1,8 @@
 // What a Run says of a tool it calls: name and state, arguments and result folded.
 
 import { isObject, type Block, type Json } from "@lineloop/ui-model";
-import { useText } from "../../i18n/index.ts";
+import { inLanguage } from "../../i18n/bilingual.ts";
+import { useLanguage, useText } from "../../i18n/index.ts";
 import { text } from "../model/wire.ts";
 
 const STATES = ["pending", "running", "dispatched", "started", "result", "completed", "error", "failed"] as const;
@@ -12,7 +13,7 @@ export function ToolBlock({ block }: { readonly block: Block }) {
   const t = useText();
   const state = text(block["state"]);
   const name = text(block["name"]) ?? block.id;
-  const title = text(block["title"]) ?? name;
+  const title = inLanguage(text(block["title"]) ?? name, useLanguage());
   return (
     <details className="block block-tool" data-state={state ?? ""}>
       <summary>

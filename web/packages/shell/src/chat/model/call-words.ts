@@ -1,6 +1,10 @@
 // How a call stands, for one line of words. It runs only after its receipt `started`; before that it is on its way.
 
 import { isObject } from "@lineloop/ui-model";
+import { inLanguage } from "../../i18n/bilingual.ts";
+import type { Language, Text } from "../../i18n/index.ts";
+import { hasWords, reasonText } from "./outcome-words.ts";
+import { labelIn } from "./record.ts";
 import { at, text, type Call } from "./wire.ts";
 
 export type CallPhase =
@@ -64,14 +68,14 @@ export function durationOf(call: Call): number | null {
 }
 
 /** What the person calls it: the label in its arguments, else the tool's title. */
-export function labelOf(call: Call): string {
-  const named = [call.params["label"], call.params["title"]].find((one) => typeof one === "string" && one.trim() !== "");
-  return typeof named === "string" ? named.trim() : call.title;
+export function labelOf(call: Call, language: Language): string {
+  const named = labelIn(call.params);
+  return named === "" ? inLanguage(call.title, language) : named;
 }
 
 /** Why it ended as it did, in a few plain words; empty when there is nothing to add. */
-export function reasonOf(call: Call): string {
-  if (call.error !== null) return call.error.message === "" ? call.error.code : call.error.message;
+export function reasonOf(call: Call, t: Text): string {
+  if (call.error !== null) return hasWords(call.error.code) ? reasonText(t, call.error.code) : call.error.message || call.error.code;
   const reason = isObject(call.result) ? text(call.result["reason"]) : null;
-  return (reason ?? call.receipts.findLast((receipt) => receipt.reason)?.reason ?? "").replaceAll("_", " ");
+  return reasonText(t, reason ?? call.receipts.findLast((receipt) => receipt.reason)?.reason ?? "");
 }

@@ -1,9 +1,10 @@
 // One Agent Tool call as one quiet line, kept up to date; its receipts, arguments and result are folded below it.
 
-import { useForms, useText } from "../../i18n/index.ts";
+import { useForms, useLanguage, useText } from "../../i18n/index.ts";
 import { Folded } from "../blocks/tool-block.tsx";
 import { durationOf, isLive, labelOf, phaseOf, reasonOf, remainingOf } from "../model/call-words.ts";
 import { useKeyed } from "../model/keyed.ts";
+import { reasonText } from "../model/outcome-words.ts";
 import { at, type Call, type Receipt } from "../model/wire.ts";
 import { useConversation } from "./context.ts";
 import { clockText } from "./names.ts";
@@ -31,8 +32,8 @@ export function CallLine({ callId }: { readonly callId: string }) {
 export function CallView({ call, unfolded = false }: { readonly call: Call; readonly unfolded?: boolean }) {
   const t = useText();
   const phase = phaseOf(call);
-  const label = labelOf(call);
-  const reason = reasonOf(call);
+  const label = labelOf(call, useLanguage());
+  const reason = reasonOf(call, t);
   return (
     <details className="call-line" data-phase={phase} data-live={isLive(call)} open={unfolded}>
       <summary>
@@ -86,7 +87,7 @@ function ReceiptRow({ receipt }: { readonly receipt: Receipt }) {
     <li>
       <time>{forms.time(at(receipt.at))}</time>
       <span>{isStage(receipt.stage) ? t(`chat.receipt.${receipt.stage}`) : receipt.stage}</span>
-      {receipt.reason ? <span className="receipt-reason">{receipt.reason.replaceAll("_", " ")}</span> : null}
+      {receipt.reason ? <span className="receipt-reason">{reasonText(t, receipt.reason)}</span> : null}
     </li>
   );
 }
