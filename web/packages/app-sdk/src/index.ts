@@ -1,6 +1,4 @@
 export { connect, type ConnectOptions } from "./connect.ts";
-export { connectCore, type Chat, type Core, type MessagesEvent, type Registry, type Settings } from "./core.ts";
-export type * from "./core-types.ts";
 export * from "./declare.ts";
 export { RuntimeError } from "./bridge/errors.ts";
 export { decode, encode, encodeError, encodeOk, type Answer, type Direction, type Frame } from "./bridge/frames.ts";

@@ -18,7 +18,6 @@ export interface AppContext {
 }
 
 export interface SessionOptions {
-  readonly core?: boolean;
   readonly timers?: Timers;
   /** After this long a request fails with `deadline_exceeded`. */
   readonly timeoutMs?: number;
@@ -41,7 +40,6 @@ interface Waiting {
 
 export class Session {
   readonly #port: Port;
-  readonly #core: boolean;
   readonly #timers: Timers;
   readonly #timeoutMs: number;
   readonly #onFault: (error: unknown) => void;
@@ -60,7 +58,6 @@ export class Session {
 
   constructor(port: Port, options: SessionOptions = {}) {
     this.#port = port;
-    this.#core = options.core ?? false;
     this.#timers = options.timers ?? REAL_TIMERS;
     this.#timeoutMs = options.timeoutMs ?? 30_000;
     this.#onFault = options.onFault ?? sayInConsole;
@@ -146,7 +143,7 @@ export class Session {
    * events that name it until it is stopped.
    */
   subscribe(
-    what: "state" | "inbox" | "messages",
+    what: "state" | "inbox",
     payload: Payload,
     listener: (type: string, payload: Payload) => void,
   ): Unsubscribe {
@@ -205,7 +202,7 @@ export class Session {
     if (this.#closed !== undefined) return;
     let frame;
     try {
-      frame = decode(text, "to_app", { core: this.#core });
+      frame = decode(text, "to_app");
     } catch (error) {
       if (!(error instanceof FrameRefused)) throw error;
       this.refused += 1;

@@ -1,6 +1,8 @@
 // One session of a core app (chat, app-registry, settings) with the Runtime, opened again after every reconnect.
 //
 // Its frames are those of the bridge (spec/protocol.md §10.1), carried inside `frame` of the shell's connection.
+// The SDK for apps has no such session: what only core apps may ask for exists in the shell alone. Requests fail at
+// once when the connection goes, and a refused subscription is told.
 
 import type { JsonObject } from "@lineloop/ui-model";
 import type { RuntimeClient } from "./client.ts";

@@ -16,10 +16,13 @@ const LONG = [
 describe("markdown that grows", () => {
   test("is at every length what the same text gives at once", () => {
     const growing = new GrowingMarkdown();
+    const differs: string[] = [];
     for (let length = 1; length <= LONG.length; length += 1) {
       const text = LONG.slice(0, length);
-      expect(growing.read(text, true), JSON.stringify(text.slice(-30))).toEqual(read(text, true));
+      // Compared as text: a matcher for each length would take most of the time.
+      if (JSON.stringify(growing.read(text, true)) !== JSON.stringify(read(text, true))) differs.push(text.slice(-30));
     }
+    expect(differs).toEqual([]);
     expect(growing.read(LONG, false)).toEqual(read(LONG));
   });
 
