@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
 
 from lineloop.kit.records import record
 
-DEMO_MODEL = "demo"
+# Where the families of models (harness/model_targets.py) usually find a key or an address.
+_MODEL_KEYS = {"openai": "OPENAI_API_KEY", "llamacpp": "LLAMA_API_KEY", "vllm": "VLLM_API_KEY"}
+_MODEL_URLS = {"openai": "OPENAI_BASE_URL"}
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
@@ -22,13 +25,17 @@ class Settings:
 
     `data_dir` is LINELOOP_DATA_DIR or the platform's data directory. `server` and `token` are for programs
     that talk to a server elsewhere. `fault_plan` is empty unless LINELOOP_ALLOW_FAULTS=1. `log_format` is
-    `json`, `console`, or None to follow the terminal (LINELOOP_LOG).
+    `json`, `console`, or None to follow the terminal (LINELOOP_LOG). `model` is LINELOOP_MODEL, None when
+    nothing is said. `model_keys` and `model_urls` are by family; LINELOOP_MODEL_URL is the address of the
+    family that LINELOOP_MODEL names.
     """
 
     data_dir: Path
     server: str | None = None
     token: str | None = None
-    model: str = DEMO_MODEL
+    model: str | None = None
+    model_keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    model_urls: Mapping[str, str] = field(default_factory=dict[str, str])
     fault_plan: str = ""
     log_format: str | None = None
     log_level: str = "info"
@@ -45,12 +52,22 @@ class Settings:
             data_dir=Path(given).expanduser() if given else default_data_dir(),
             server=values.get("LINELOOP_SERVER"),
             token=values.get("LINELOOP_TOKEN"),
-            model=values.get("LINELOOP_MODEL", DEMO_MODEL),
+            model=values.get("LINELOOP_MODEL"),
+            model_keys={family: source[name] for family, name in _MODEL_KEYS.items() if source.get(name)},
+            model_urls=_model_urls(source),
             fault_plan=values.get("LINELOOP_FAULT", "") if faults_allowed else "",
             log_format=values.get("LINELOOP_LOG"),
             log_level=values.get("LINELOOP_LOG_LEVEL", "info").lower(),
             has_display=sys.platform != "linux" or any(source.get(name) for name in _DISPLAYS),
         )
+
+
+def _model_urls(source: Mapping[str, str]) -> dict[str, str]:
+    """Addresses by family; Lineloop's own variable counts more than a provider's."""
+    urls = {family: source[name] for family, name in _MODEL_URLS.items() if source.get(name)}
+    family, colon, _ = source.get("LINELOOP_MODEL", "").partition(":")
+    own = source.get("LINELOOP_MODEL_URL")
+    return {**urls, family: own} if own and colon else urls
 
 
 def default_data_dir() -> Path:

@@ -43,7 +43,8 @@ PERSON = Actor("user", "local")
 @record
 class DeviceParts:
     """What a Runtime is made of here. `person` carries the person's credential, None when there is none;
-    `display` is the browser's door, None for a device that shows nothing.
+    `display` is the browser's door, None for a device that shows nothing. `models` is None where the models
+    are another machine's affair.
     """
 
     around: Surroundings
@@ -51,6 +52,7 @@ class DeviceParts:
     transport: Transport
     person: Transport | None = None
     display: WebDisplay | None = None
+    models: LocalModels | None = None
 
 
 @asynccontextmanager
@@ -61,7 +63,7 @@ async def running_device(parts: DeviceParts, stop: Stop) -> AsyncGenerator[Runti
         refuse_emptied(around.data_dir / DEVICE_DATABASE, around.data_dir)
         runtime = _made(parts, folder.path)
         runtime.on_fatal = stop.because_of
-        runtime.models = LocalModels()
+        runtime.models = parts.models
         try:
             await runtime.start()
             async with AsyncExitStack() as stack:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from lineloop.cli.data_files import DATABASES, DEVICE_DATABASE, refuse_emptied
 from lineloop.cli.failures import Exit
 from lineloop.cli.lifetime import words_of
+from lineloop.cli.models import kept_target
 from lineloop.cli.running import find_running
 from lineloop.kit.filesystem import (
     NetworkFilesystem,
@@ -60,6 +61,7 @@ def run_checks(settings: Settings, *, as_json: bool) -> int:
         _guarded("file system", lambda: _filesystem(data_dir)),
         _guarded("disk space", lambda: _space(data_dir)),
         *(_guarded(str(name), lambda name=name: _database(data_dir, name)) for name in DATABASES),
+        _guarded("model", lambda: kept_target(settings, data_dir)),
         _running(data_dir),
     ]
     ok = all(check.ok for check in checks)

@@ -15,6 +15,7 @@ from pathlib import Path
 from lineloop.cli.data_files import SERVER_DATABASE, directory_of, refuse_emptied, remember_database
 from lineloop.cli.failures import CommandFailed, Exit
 from lineloop.cli.lifetime import Stop, live
+from lineloop.cli.models import LocalModels, check_model
 from lineloop.cli.running import Ready
 from lineloop.cli.surroundings import Surroundings
 from lineloop.client.in_process import InProcessTransport
@@ -29,7 +30,7 @@ DRAIN_SECONDS = 2.0
 
 @asynccontextmanager
 async def started_server(
-    around: Surroundings, stop: Stop, database: Path | None = None
+    around: Surroundings, models: LocalModels, stop: Stop, database: Path | None = None
 ) -> AsyncGenerator[Server]:
     """The server on its data, started but not listening. Raises what a failed start raises.
 
@@ -48,6 +49,7 @@ async def started_server(
             ids=around.ids,
             faults=around.faults,
             on_fatal=stop.because_of,
+            adapters=models.adapters(),
         )
         await server.start()
         stack.push_async_callback(server.close)
@@ -74,6 +76,7 @@ def run_serve(
     """
     if redis:
         raise CommandFailed("wake-ups through Redis are not built yet; run without --redis", Exit.USAGE)
+    check_model(settings)
     path = database_path(database)
     if path and beside:
         settings = replace(settings, data_dir=directory_of(path))
@@ -85,7 +88,9 @@ def run_serve(
         around = Surroundings.of(settings)
         listener = bind(port, settings.data_dir, "server")
         async with AsyncExitStack() as stack:
-            server = await stack.enter_async_context(started_server(around, stop, path))
+            server = await stack.enter_async_context(
+                started_server(around, LocalModels(settings, around.clock), stop, path)
+            )
             remember_database(settings.data_dir, path)
             await stack.enter_async_context(served(server.asgi, listener))
             stack.push_async_callback(server.drain, DRAIN_SECONDS)

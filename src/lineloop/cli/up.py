@@ -21,7 +21,7 @@ from lineloop.cli.running import Ready, find_running
 from lineloop.cli.web import HEADLESS, check_host, link_of, show_in_browser
 from lineloop.kit.records import record
 from lineloop.protocol.errors import LoopError
-from lineloop.settings import DEMO_MODEL, Settings, child_environment
+from lineloop.settings import Settings, child_environment
 
 LOG = "lineloop.log"
 START_SECONDS = 60.0
@@ -41,8 +41,10 @@ class UpOptions:
 
 def run_up(settings: Settings, options: UpOptions) -> int:
     """Until a signal. Raises CommandFailed when it cannot start."""
+    from lineloop.cli.models import LocalModels, check_model
+
     check_host(options.host)
-    check_model(settings.model)
+    check_model(settings)
 
     @asynccontextmanager
     async def part(stop: Stop) -> AsyncGenerator[Ready]:
@@ -53,11 +55,12 @@ def run_up(settings: Settings, options: UpOptions) -> int:
         from lineloop.cli.web import announce, open_display
         from lineloop.client.in_process import InProcessTransport
         from lineloop.client.loop import Loop
-        from lineloop.operators.assistant import assistant_operator
+        from lineloop.operators.assistant import assistant_operator, description_of
         from lineloop.operators.worker import OperatorWorker
         from lineloop.protocol.actors import RUNTIME, Actor
 
         around = Surroundings.of(settings)
+        models = LocalModels(settings, around.clock)
         listener = bind(options.server_port, settings.data_dir, "server")
         display = open_display(around, options.host, options.shell_port, stand_in=options.stand_in)
 
@@ -65,15 +68,16 @@ def run_up(settings: Settings, options: UpOptions) -> int:
             return InProcessTransport(server.asgi, server.open_link, server.local_token(actor))
 
         async with AsyncExitStack() as stack:
-            server = await stack.enter_async_context(started_server(around, stop))
+            server = await stack.enter_async_context(started_server(around, models, stop))
             await stack.enter_async_context(served(server.asgi, listener))
             stack.push_async_callback(server.drain, DRAIN_SECONDS)
-            helper = assistant_operator(target=settings.model)
+            helper = assistant_operator(target=lambda: models.target)
             loop = Loop(inside(helper.actor), clock=around.clock, faults=around.faults)
             await stack.enter_async_context(loop)
-            await stack.enter_async_context(OperatorWorker(helper, loop))
+            worker = await stack.enter_async_context(OperatorWorker(helper, loop))
+            models.on_changed(lambda: worker.describe(description_of(models.target)))
             device = Actor(RUNTIME, around.credentials.device_key)
-            parts = DeviceParts(around, device, inside(device), inside(PERSON), display)
+            parts = DeviceParts(around, device, inside(device), inside(PERSON), display, models)
             await stack.enter_async_context(running_device(parts, stop))
             if display is not None:
                 announce(display, settings, open_browser=options.open_browser)
@@ -87,14 +91,6 @@ def run_up(settings: Settings, options: UpOptions) -> int:
             )
 
     return live(settings, part, announce_in=settings.data_dir, ready_file=options.ready_file)
-
-
-def check_model(model: str) -> None:
-    """Raises CommandFailed (2) for a model that this version cannot drive."""
-    if model != DEMO_MODEL:
-        raise CommandFailed(
-            f"model {model!r} cannot be driven yet; LINELOOP_MODEL may be {DEMO_MODEL}", Exit.USAGE
-        )
 
 
 def up_with_chat(settings: Settings, options: UpOptions) -> int:

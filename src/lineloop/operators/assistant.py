@@ -9,7 +9,7 @@ dies.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,9 +59,9 @@ class _Progress:
 
 @dataclass(slots=True)
 class Assistant:
-    """The operator's rules. `target` names the harness that answers (`demo` unless a model is set up)."""
+    """The operator's rules. `target` says which harness answers, asked anew for every input."""
 
-    target: str = "demo"
+    target: Callable[[], str]
     _runs: dict[str, str] = field(default_factory=dict[str, str])
 
     async def reconcile(self, turn: Turn) -> Result | None:
@@ -118,7 +118,7 @@ class Assistant:
                 message.text,
                 idempotency_key=f"{message.id}/run",
                 effect_key="answer",
-                target=self.target,
+                target=self.target(),
                 tools=TOOLS,
                 history=await _history(turn, message),
                 recipient=turn.actor,
@@ -190,14 +190,24 @@ class Assistant:
         )
 
 
-def assistant_operator(*, target: str = "demo", display_name: str = "Assistant") -> Operator:
-    """The assistant, ready for an OperatorWorker. `target` is a harness that the server has."""
+def description_of(target: str) -> str:
+    """What people read about the assistant while `target` answers."""
+    return DESCRIPTIONS.get(target, "Answers, and uses the tools of your device.")
+
+
+def assistant_operator(
+    *, target: str | Callable[[], str] = "demo", display_name: str = "Assistant"
+) -> Operator:
+    """The assistant, ready for an OperatorWorker. `target` is a harness that the server has, or says which
+    one answers next.
+    """
+    source = (lambda: target) if isinstance(target, str) else target
     operator = Operator(
         ASSISTANT_KEY,
         display_name=display_name,
-        description=DESCRIPTIONS.get(target, "Answers, and uses the tools of your device."),
+        description=description_of(source()),
     )
-    rules = Assistant(target)
+    rules = Assistant(source)
 
     @operator.reconcile
     async def reconcile(turn: Turn) -> Result | None:

@@ -77,12 +77,7 @@ class OperatorWorker:
 
         Raises the LoopError of a refused registration.
         """
-        self._registration = await self._loop.operators.register(
-            self.operator.key,
-            display_name=self.operator.display_name,
-            description=self.operator.description,
-            lease_seconds=self._lease_seconds,
-        )
+        self._registration = await self._register()
         await self._manager.start()
         link = self._loop.link()
         self._undo = [link.on_deliver(self._hear), link.on_state(self._link_changed)]
@@ -92,6 +87,30 @@ class OperatorWorker:
             # A token without a link (an administrator's), a proxy that passes none: the resources still wake.
             _log.warning("operator_without_link", operator=self.operator.key, reason=str(error))
         _log.info("operator_started", operator=self.operator.key)
+
+    async def describe(self, description: str) -> None:
+        """People read something else about the operator from now on [write].
+
+        A description that cannot be told now is told with the next start; nobody's work depends on it.
+        """
+        self.operator.description = description
+        if self._registration is None:
+            return
+        try:
+            renewed = await self._register()
+        except LoopError as error:
+            _log.warning("description_not_told", operator=self.operator.key, code=error.code)
+            return
+        self._registration.close()
+        self._registration = renewed
+
+    async def _register(self) -> Registration:
+        return await self._loop.operators.register(
+            self.operator.key,
+            display_name=self.operator.display_name,
+            description=self.operator.description,
+            lease_seconds=self._lease_seconds,
+        )
 
     async def stop(self) -> None:
         """No new turns; running ones get a few seconds to end. Repeating is harmless.

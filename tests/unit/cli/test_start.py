@@ -30,6 +30,8 @@ HEAVY = (
     "fastapi",
     "prometheus_client",
     "attr",
+    "openai",
+    "httpx2",
 )
 
 
