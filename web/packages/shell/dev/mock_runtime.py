@@ -202,7 +202,7 @@ class MockRuntime:
         if "id" not in frame:
             return
         if kind == "hello" and payload.get("code") != self.code and payload.get("key") != "key":
-            error = {"code": "unauthenticated", "message": "no"}
+            error = {"code": "unauthorized", "message": "no"}
             await say(json.dumps({"v": 1, "reply_to": frame["id"], "error": error}))
             return
         await say(json.dumps({"v": 1, "reply_to": frame["id"], "ok": await self._ok(kind, payload)}))

@@ -4,6 +4,7 @@ import { Cpu, KeyRound, RefreshCw, Play } from "lucide-react";
 import { useCallback, useEffect, useState, type FormEvent, type ReactNode } from "react";
 import { useText, type Text } from "../i18n/index.ts";
 import { announce } from "../runtime/announce.ts";
+import { DEMO } from "../runtime/chat-core.ts";
 import type { Desk } from "../workspace/desk.ts";
 import type { FoundServer } from "../workspace/shapes.ts";
 import { visibleLine } from "../workspace/visible-text.ts";
@@ -43,7 +44,7 @@ export function ModelChoice({ desk, onChosen }: { readonly desk: Desk; readonly 
           type="button"
           className="button"
           disabled={attempt !== null}
-          onClick={() => void choose("demo", t("model.demo"), null)}
+          onClick={() => void choose(DEMO, t("model.demo"), null)}
         >
           {t("model.demo.use")}
         </button>

@@ -36,6 +36,9 @@ export interface Recipient extends ActorName {
   readonly online: boolean;
 }
 
+/** The `target` that is a script instead of a model. */
+export const DEMO = "demo";
+
 export interface ModelChoice {
   readonly target: string;
   readonly label: string;

@@ -3,7 +3,7 @@
 // Decides when the Runtime counts as gone and when to try again. Leaves to others what the events mean; whoever
 // needs something re-made after a reconnect asks for `onOnline`.
 
-import type { JsonObject } from "@lineloop/ui-model";
+import type { ErrorCode, JsonObject } from "@lineloop/ui-model";
 import type { Access } from "./access.ts";
 import type { LinkPhase } from "./chat-core.ts";
 import { Store } from "./store.ts";
@@ -270,5 +270,5 @@ export class RuntimeClient {
 }
 
 function isShutOut(error: unknown): boolean {
-  return error instanceof Error && (error as { wire_code?: string }).wire_code === "unauthenticated";
+  return error instanceof Error && (error as { wire_code?: string }).wire_code === ("unauthorized" satisfies ErrorCode);
 }

@@ -4,6 +4,7 @@ import { X } from "lucide-react";
 import { useState } from "react";
 import { ModelChoice } from "../firstrun/model-choice.tsx";
 import { language, useText, type Language } from "../i18n/index.ts";
+import { DEMO } from "../runtime/chat-core.ts";
 import { chooseLanguage, chooseTheme, theme, type Theme } from "../runtime/preferences.ts";
 import { useStore } from "../runtime/store.ts";
 import { object } from "../runtime/wire.ts";
@@ -53,7 +54,7 @@ function ModelSetting({ desk }: { readonly desk: Desk }) {
   const t = useText();
   const [changing, setChanging] = useState(false);
   const model = useStore(desk.model);
-  const label = model?.chosen === true ? model.label : null;
+  const label = model?.chosen !== true ? null : model.target === DEMO ? t("model.demo") : model.label;
   return (
     <section>
       <h2>{t("settings.model")}</h2>

@@ -41,7 +41,7 @@ test("a used code does not shut out a browser that has a key", async () => {
   world.client.start();
   world.socket.onopen?.();
   await settle();
-  world.socket.refuse(world.socket.sent[0]?.id, "unauthenticated");
+  world.socket.refuse(world.socket.sent[0]?.id, "unauthorized");
   await settle();
   expect(world.sockets).toHaveLength(2);
   const socket = await world.welcome();

@@ -3,7 +3,7 @@
 import { LoopError, type Block } from "@lineloop/ui-model";
 import { useId, useState, type FormEvent, type KeyboardEvent } from "react";
 import { useForms, useText } from "../../i18n/index.ts";
-import { DECLINED, readQuestion, type QuestionTerms } from "../model/question.ts";
+import { DECLINED, labelOf, readQuestion, type QuestionTerms } from "../model/question.ts";
 import { useKeyed } from "../model/keyed.ts";
 import { at, type Message } from "../model/wire.ts";
 import { useConversation } from "../view/context.ts";
@@ -94,7 +94,7 @@ function OpenQuestion({ question, message }: { readonly question: QuestionTerms;
                   checked={picked === choice.value}
                   onChange={() => setPicked(choice.value)}
                 />
-                <span>{choice.label}</span>
+                <span>{labelOf(t, question.kind, choice)}</span>
               </label>
             ))
           : null}
@@ -118,7 +118,7 @@ function OpenQuestion({ question, message }: { readonly question: QuestionTerms;
                 className={choice.value === DECLINED ? "button small" : "button primary small"}
                 onClick={() => send(choice.value)}
               >
-                {choice.label}
+                {labelOf(t, question.kind, choice)}
               </button>
             ))
           ) : (
@@ -170,7 +170,7 @@ function ClosedQuestion({ question }: { readonly question: QuestionTerms }) {
                 readOnly
                 checked={question.state === "success" && choice.value === question.value}
               />
-              <span>{choice.label}</span>
+              <span>{labelOf(t, question.kind, choice)}</span>
             </label>
           ))}
         </fieldset>

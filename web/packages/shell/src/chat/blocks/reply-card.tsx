@@ -2,12 +2,13 @@
 
 import type { Block } from "@lineloop/ui-model";
 import { useText } from "../../i18n/index.ts";
-import { readReply } from "../model/question.ts";
+import { labelOf, readReply } from "../model/question.ts";
 
 export function ReplyCard({ block }: { readonly block: Block }) {
   const t = useText();
   const reply = readReply(block);
   if (reply === null) return <p className="block block-unknown">{t("chat.card.unreadable")}</p>;
+  const label = labelOf(t, reply.kind, { value: reply.value ?? "", label: reply.label ?? "" });
   return (
     <div className="block reply-card">
       <a className="reply-question" href={`#${rowIdOf(reply.questionId)}`} title={t("chat.card.show_question")}>
@@ -19,8 +20,8 @@ export function ReplyCard({ block }: { readonly block: Block }) {
         </p>
       ) : (
         <p className="reply-value">
-          <input type="radio" checked readOnly disabled aria-label={reply.label ?? ""} />
-          <span>{reply.label}</span>
+          <input type="radio" checked readOnly disabled aria-label={label} />
+          <span>{label}</span>
         </p>
       )}
     </div>

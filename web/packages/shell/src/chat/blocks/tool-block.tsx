@@ -9,17 +9,22 @@ const STATES = ["pending", "running", "dispatched", "started", "result", "comple
 type ToolState = (typeof STATES)[number];
 const isKnown = (state: string | null): state is ToolState => STATES.some((one) => one === state);
 
+/** The tools that ask the person: they are ours, tools of apps have longer names. */
+const OWN = ["ask", "confirm"] as const;
+const isOwn = (name: string): name is (typeof OWN)[number] => OWN.some((one) => one === name);
+
 export function ToolBlock({ block }: { readonly block: Block }) {
   const t = useText();
   const state = text(block["state"]);
   const name = text(block["name"]) ?? block.id;
-  const title = inLanguage(text(block["title"]) ?? name, useLanguage());
+  const language = useLanguage();
+  const title = isOwn(name) ? t(`chat.tool.${name}`) : inLanguage(text(block["title"]) ?? name, language);
   return (
     <details className="block block-tool" data-state={state ?? ""}>
       <summary>
         <span className="tool-dot" aria-hidden />
         <span className="tool-title">{title}</span>
-        {title === name ? null : <code className="tool-name">{name}</code>}
+        {title === name || isOwn(name) ? null : <code className="tool-name">{name}</code>}
         <span className="tool-state">{isKnown(state) ? t(`chat.tool.${state}`) : (state ?? "")}</span>
       </summary>
       <Folded label={t("chat.tool.arguments")} value={block["arguments"]} />

@@ -2,6 +2,7 @@
 // but what cannot be read is said to be so; it never breaks the page.
 
 import { isObject, type Block, type Json } from "@lineloop/ui-model";
+import type { Text } from "../../i18n/index.ts";
 import { text } from "./wire.ts";
 
 export interface Choice {
@@ -32,7 +33,16 @@ export interface Reply {
   readonly label: string | null;
 }
 
+const ACCEPTED = "accepted";
 export const DECLINED = "declined";
+
+/** What a choice is called: the two that the server names where an agent gave no names are said in our words. */
+export function labelOf(t: Text, kind: string, { value, label }: Choice): string {
+  if (kind === "confirm" && value === ACCEPTED && label === "Yes") return t("chat.card.yes");
+  if (kind === "confirm" && value === DECLINED && label === "No") return t("chat.card.no");
+  return label;
+}
+
 const OUTCOMES: readonly string[] = ["pending", "success", "dismissed", "timeout", "failure"];
 
 /** null: the block cannot be displayed. */

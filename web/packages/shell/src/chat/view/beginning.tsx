@@ -1,6 +1,6 @@
 // Where a conversation begins: what one may say first, and which model listens.
 
-import type { ChatState } from "../../runtime/chat-core.ts";
+import { DEMO, type ChatState } from "../../runtime/chat-core.ts";
 import { useText } from "../../i18n/index.ts";
 
 export interface BeginningProps {
@@ -30,7 +30,7 @@ export function Beginning({ state, failed, onPick }: BeginningProps) {
       </ul>
       {model === null ? null : (
         <p className="beginning-model">
-          {model.target === "demo" ? t("chat.begin.demo") : t("chat.begin.model", { model: model.label })}
+          {model.target === DEMO ? t("chat.begin.demo") : t("chat.begin.model", { model: model.label })}
         </p>
       )}
       {failed === null ? null : (
