@@ -42,9 +42,12 @@ def eventually(probe: Callable[[], T | None], what: str, seconds: float = ANSWER
 
 
 class System:
-    """`lineloop up --host headless` on one data directory, restartable."""
+    """`lineloop up` on one data directory, restartable; with another host than headless where a test says so."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, host: str = "headless", ports: tuple[int, int] = (0, 0)) -> None:
+        self.host = host
+        self.model: str | None = "demo"
+        self.ports = ports
         self.data_dir = folder / "data"
         self.ready_file = folder / "ready.json"
         self.log_file = folder / "log.txt"
@@ -53,12 +56,14 @@ class System:
 
     def start(self, fault: str = "") -> System:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("LINELOOP_")}
-        environment["LINELOOP_MODEL"] = "demo"
+        if self.model is not None:
+            environment["LINELOOP_MODEL"] = self.model
         if fault:
             environment |= {"LINELOOP_FAULT": fault, "LINELOOP_ALLOW_FAULTS": "1"}
         self.ready_file.unlink(missing_ok=True)
         command = [sys.executable, "-m", "lineloop.cli", "up", "--data-dir", str(self.data_dir)]
-        command += ["--server-port", "0", "--shell-port", "0", "--host", "headless", "--no-open"]
+        command += ["--server-port", str(self.ports[0]), "--shell-port", str(self.ports[1])]
+        command += ["--host", self.host, "--no-open"]
         command += ["--ready-file", str(self.ready_file)]
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)

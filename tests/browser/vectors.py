@@ -75,3 +75,14 @@ PERMISSIONS = (
     "wake_lock",
 )
 NAVIGATES = frozenset({"download", "location", "location_replace", "meta_refresh", "link_click"})
+FOCUS = (
+    "window_and_field",
+    "select",
+    "drawing",
+    "label",
+    "dialog",
+    "popover",
+    "popover_button",
+    "validity",
+    "event",
+)

@@ -203,6 +203,24 @@ const permissions = {
   wake_lock: () => navigator.wakeLock.request("screen"),
 };
 
+const focus_ways = {
+  window_and_field: (parts) => {
+    window.focus();
+    parts.field.focus();
+  },
+  select: (parts) => parts.field.select(),
+  drawing: (parts) => parts.drawing.focus(),
+  label: (parts) => parts.label.click(),
+  dialog: (parts) => parts.dialog.showModal(),
+  popover: (parts) => parts.popover.showPopover(),
+  popover_button: (parts) => parts.button.click(),
+  validity: (parts) => parts.field.reportValidity(),
+  event: (parts) => parts.label.dispatchEvent(new MouseEvent("click", { bubbles: true })),
+  fragment: () => {
+    location.hash = "#field";
+  },
+};
+
 globalThis.attack = (name, sink, secret) =>
   outcome(() => egress[name](`${sink}/?${secret}`, secret)).then(async (told) => {
     await later(300);
@@ -217,16 +235,30 @@ globalThis.vectors = {
   names: Object.keys(names),
   reach: Object.keys(reach),
   permissions: Object.keys(permissions),
+  focus: Object.keys(focus_ways),
 };
-globalThis.steal_focus = (every) => {
-  const field = document.body.appendChild(document.createElement("input"));
-  globalThis.stolen = "";
-  addEventListener("keydown", (event) => {
-    globalThis.stolen += event.key;
-  });
+globalThis.steal_focus = (way, every) => {
+  const field = element("input", { id: "field", required: "" });
+  const popover = element("div", { popover: "", id: "over" });
+  const dialog = element("dialog", {});
+  const parts = {
+    field,
+    popover,
+    dialog,
+    drawing: document.body.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "svg")),
+    label: element("label", { for: "field" }),
+    button: element("button", { popovertarget: "over" }),
+  };
+  parts.drawing.setAttribute("tabindex", "0");
+  element("input", { autofocus: "" }, popover);
+  element("input", { autofocus: "" }, dialog);
+  addEventListener("keydown", (event) => globalThis.send?.({ v: 1, type: "diagnostics.log", payload: { level: "warning", message: `stolen ${event.key}` } }), true);
   setInterval(() => {
-    window.focus();
-    field.focus();
+    try {
+      focus_ways[way](parts);
+    } catch {
+      // What is not there cannot steal.
+    }
   }, every);
 };
 globalThis.spin = (ms) => {

@@ -38,6 +38,17 @@
     };
     Object.defineProperty(holder, name, { value: kept[name], writable: false, configurable: false });
   };
+  const { get: typeOf } = Object.getOwnPropertyDescriptor(Event.prototype, "type");
+  const dispatch = EventTarget.prototype.dispatchEvent;
+  // A click that is made up activates like a real one: a label's field gets the focus.
+  Object.defineProperty(EventTarget.prototype, "dispatchEvent", {
+    value: function dispatchEvent(event) {
+      const idle = event instanceof Event && apply(typeOf, event, []) === "click" && !apply(hasFocus, page, []);
+      return idle ? false : apply(dispatch, this, [event]);
+    },
+    writable: false,
+    configurable: false,
+  });
   withFocusOnly(globalThis, "focus");
   for (const kind of ["HTMLElement", "SVGElement", "MathMLElement"]) withFocusOnly(globalThis[kind]?.prototype, "focus");
   for (const kind of ["HTMLInputElement", "HTMLTextAreaElement"]) withFocusOnly(globalThis[kind]?.prototype, "select");

@@ -1,0 +1,55 @@
+"""The first screen of a fresh system: who answers is the person's choice, and a demo says that it is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, expect
+from tests.blackbox.system import System
+from tests.browser.shell import Shell
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Iterator[System]:
+    system = System(tmp_path, "web")
+    system.model = None
+    yield system.start()
+    system.close()
+
+
+def test_the_first_screen_asks_who_answers_once_and_the_demo_says_what_it_is(
+    system: System, context: BrowserContext
+) -> None:
+    shell = Shell(system, context)
+    shell.page.goto(f"{system.ready['shell_url']}#code={system.ready['shell_code']}")
+    dialog = shell.page.get_by_role("dialog")
+    expect(dialog.get_by_text("Demo, not AI")).to_be_visible()
+    expect(dialog.get_by_label("API key")).to_have_attribute("type", "password")
+    assert "code=" not in shell.page.url
+    dialog.get_by_role("button", name="Start the demo").click()
+    expect(dialog).to_have_count(0)
+    shell.say("hello")
+    shell.expect_said("demo, not AI")
+
+    system.stop()
+    system.start()
+    again = Shell(system, context)
+    link = f"{system.ready['shell_url']}#code={system.ready['shell_code']}"
+    again.page.goto(link)
+    expect(again.composer).to_be_visible()
+    expect(again.page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_a_code_lets_in_once(system: System, context: BrowserContext, browser: Browser) -> None:
+
+    link = f"{system.ready['shell_url']}#code={system.ready['shell_code']}"
+    shell = Shell(system, context)
+    shell.page.goto(link)
+    expect(shell.page.get_by_role("dialog")).to_be_visible()
+    with browser.new_context(locale="en-US") as stranger:
+        page = stranger.new_page()
+        page.goto(link)
+        expect(page.get_by_text("has no key yet")).to_be_visible()
+        expect(page.get_by_text("lineloop open")).to_be_visible()
