@@ -6,6 +6,8 @@ spoken to, is decided elsewhere. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from lineloop.kit.records import record
 from lineloop.protocol.errors import ErrorCode, InvalidRequest
 
@@ -52,7 +54,7 @@ def parse_target(target: str) -> tuple[Family, str]:
     prefix, _, name = target.partition(":")
     family = FAMILIES.get(prefix)
     if family is None or not name.strip() or name != name.strip() or not name.isprintable():
-        known = ", ".join((DEMO, *(f"{known}:NAME" for known in FAMILIES)))
+        known = ", ".join(targets_of((DEMO, MODEL_HARNESS)))
         raise InvalidRequest(
             f"there is no model {target[:MAX_TARGET_CHARS]!r}; a model is one of {known}",
             code=ErrorCode.HARNESS_TARGET_UNKNOWN,
@@ -62,6 +64,12 @@ def parse_target(target: str) -> tuple[Family, str]:
             f"a model's name has at most {MAX_TARGET_CHARS} characters", code=ErrorCode.HARNESS_TARGET_UNKNOWN
         )
     return family, name
+
+
+def targets_of(harnesses: Collection[str]) -> list[str]:
+    """What may be asked of these harnesses, for people: `["demo", "ollama:NAME", …]`."""
+    named = [f"{family}:NAME" for family in FAMILIES] if MODEL_HARNESS in harnesses else []
+    return sorted([*(set(harnesses) - {MODEL_HARNESS}), *named])
 
 
 def label_of(target: str) -> str:

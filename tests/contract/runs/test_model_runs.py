@@ -362,6 +362,7 @@ async def test_a_target_that_names_no_model_is_refused(world: ModelWorld, target
     with pytest.raises(LoopError) as refused:
         await world.runs.submit("hello", target=target)
     assert refused.value.code == "harness_target_unknown"
+    assert {"demo", "openai:NAME", "ollama:NAME"} <= set(refused.value.detail["targets"])
 
 
 async def test_words_that_come_while_others_are_stored_are_stored_together(world: ModelWorld) -> None:

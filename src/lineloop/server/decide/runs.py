@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from lineloop.harness.model_targets import harness_of
+from lineloop.harness.model_targets import harness_of, targets_of
 from lineloop.kit import json
 from lineloop.kit.records import record
 from lineloop.protocol.errors import CapacityExceeded, Conflict, ErrorCode, InvalidRequest, LoopError
@@ -62,7 +62,7 @@ def decide_submit(
         raise InvalidRequest(
             f"this server has no harness {target!r}",
             code=ErrorCode.HARNESS_TARGET_UNKNOWN,
-            detail={"targets": sorted(targets)},
+            detail={"targets": targets_of(targets)},
             pointer="/target",
         )
     timeout = DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms
