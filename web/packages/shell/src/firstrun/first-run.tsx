@@ -15,7 +15,7 @@ export function FirstRun({ desk, onDone }: { readonly desk: Desk; readonly onDon
         <h1 id="first-run-title">{t("model.title")}</h1>
         <p className="lead">{t("model.lead")}</p>
       </header>
-      <ModelChoice desk={desk} onChosen={onDone} />
+      <ModelChoice desk={desk} onChosen={onDone} level={2} />
       <footer>
         <button type="button" className="button quiet" onClick={onDone}>
           {t("model.skip")}

@@ -1,7 +1,7 @@
 // Choosing who answers: a model on this computer, one at a provider, or the demo, which says that it is none.
 
 import { Cpu, KeyRound, RefreshCw, Play } from "lucide-react";
-import { useCallback, useEffect, useState, type FormEvent, type ReactNode } from "react";
+import { createContext, use, useCallback, useEffect, useState, type FormEvent, type ReactNode } from "react";
 import { useText, type Text } from "../i18n/index.ts";
 import { announce } from "../runtime/announce.ts";
 import { DEMO } from "../runtime/chat-core.ts";
@@ -14,7 +14,14 @@ const HOSTED = "openai:";
 
 type Attempt = { readonly target: string } | null;
 
-export function ModelChoice({ desk, onChosen }: { readonly desk: Desk; readonly onChosen: () => void }) {
+export interface ModelChoiceProps {
+  readonly desk: Desk;
+  readonly onChosen: () => void;
+  /** The level of its headings: one below what stands over it. */
+  readonly level: 2 | 3;
+}
+
+export function ModelChoice({ desk, onChosen, level }: ModelChoiceProps) {
   const t = useText();
   const [attempt, setAttempt] = useState<Attempt>(null);
   const [failure, setFailure] = useState<string | null>(null);
@@ -33,37 +40,42 @@ export function ModelChoice({ desk, onChosen }: { readonly desk: Desk; readonly 
     }
   };
   return (
-    <div className="model-choice" aria-busy={attempt !== null}>
-      <LocalModels desk={desk} busy={attempt?.target ?? null} onChoose={(target, label) => void choose(target, label, null)} />
-      <HostedModel
-        busy={attempt !== null}
-        onChoose={(name, key) => void choose(HOSTED + name, name, key)}
-      />
-      <Option icon={<Play aria-hidden size={20} strokeWidth={1.75} />} title={t("model.demo")} why={t("model.demo.why")} short>
-        <button
-          type="button"
-          className="button"
-          disabled={attempt !== null}
-          onClick={() => void choose(DEMO, t("model.demo"), null)}
-        >
-          {t("model.demo.use")}
-        </button>
-      </Option>
-      {failure !== null && (
-        <p className="model-failure" role="alert">
-          {failure}
-        </p>
-      )}
-    </div>
+    <Level value={level}>
+      <div className="model-choice" aria-busy={attempt !== null}>
+        <LocalModels desk={desk} busy={attempt?.target ?? null} onChoose={(target, label) => void choose(target, label, null)} />
+        <HostedModel
+          busy={attempt !== null}
+          onChoose={(name, key) => void choose(HOSTED + name, name, key)}
+        />
+        <Option icon={<Play aria-hidden size={20} strokeWidth={1.75} />} title={t("model.demo")} why={t("model.demo.why")} short>
+          <button
+            type="button"
+            className="button"
+            disabled={attempt !== null}
+            onClick={() => void choose(DEMO, t("model.demo"), null)}
+          >
+            {t("model.demo.use")}
+          </button>
+        </Option>
+        {failure !== null && (
+          <p className="model-failure" role="alert">
+            {failure}
+          </p>
+        )}
+      </div>
+    </Level>
   );
 }
 
+const Level = createContext<2 | 3>(2);
+
 function Option(props: { icon: ReactNode; title: string; why: string; short?: boolean; children: ReactNode }) {
+  const Heading = `h${use(Level)}` as const;
   return (
     <section className="model-option" data-short={props.short}>
       <span className="model-option-icon">{props.icon}</span>
       <div className="model-option-text">
-        <h3>{props.title}</h3>
+        <Heading>{props.title}</Heading>
         <p>{props.why}</p>
       </div>
       <div className="model-option-act">{props.children}</div>

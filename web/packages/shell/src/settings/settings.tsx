@@ -66,7 +66,7 @@ function ModelSetting({ desk }: { readonly desk: Desk }) {
           </button>
         )}
       </p>
-      {changing && <ModelChoice desk={desk} onChosen={() => setChanging(false)} />}
+      {changing && <ModelChoice desk={desk} onChosen={() => setChanging(false)} level={3} />}
     </section>
   );
 }

@@ -60,14 +60,14 @@ export function GoneStrip({ desk }: { readonly desk: Desk }) {
   const seconds = useSeconds(nextTry);
   if (link !== "gone") return null;
   return (
-    <div className="strip" data-standing="bad">
+    <section className="strip" data-standing="bad" aria-label={t("link.gone")}>
       <strong>{t("link.gone")}</strong>
       <span>{t("link.gone.kept")}</span>
       <span className="strip-next">{t("link.gone.next", { seconds: nextTry === null ? 0 : seconds })}</span>
       <button type="button" className="button small" onClick={() => desk.client.tryNow()}>
         {t("link.gone.now")}
       </button>
-    </div>
+    </section>
   );
 }
 

@@ -1,0 +1,114 @@
+"""What the shell shows can be used by everybody: axe finds nothing, in both themes, wide and on a phone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from tests.blackbox.system import System
+from tests.browser.shell import Shell, free_port
+
+AXE = Path(__file__).parents[2] / "node_modules/axe-core/axe.min.js"
+# Frames are pages of their own, and apps answer for themselves; Pomodoro's is looked at in its own test.
+RUN = "() => axe.run(document, {iframes: false, resultTypes: ['violations']})"
+SIZES = {"wide": (1280, 800), "phone": (390, 844)}
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Iterator[System]:
+    system = System(tmp_path, "web", (free_port(), free_port()))
+    system.model = None
+    yield system.start()
+    system.close()
+
+
+class Looks:
+    """Collects what axe finds in each state of one page, so that a failure tells all of it at once."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._found: list[str] = []
+        # Colours that are on their way are not looked at.
+        page.emulate_media(reduced_motion="reduce")
+
+    def at(self, state: str) -> None:
+        if not self._page.evaluate("() => 'axe' in globalThis"):
+            self._page.evaluate(AXE.read_text(encoding="utf-8"))
+        result: dict[str, Any] = self._page.evaluate(RUN)
+        for violation in result["violations"]:
+            places = "; ".join(f"{node['target']} {node['failureSummary']}" for node in violation["nodes"])
+            self._found.append(f"{state}: {violation['id']}: {places}")
+
+    def none(self) -> None:
+        assert not self._found, "\n".join(self._found)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_axe_finds_nothing_on_the_way_from_the_first_screen_to_a_lost_connection(
+    browser: Browser, system: System, theme: Any, size: str
+) -> None:
+    width, height = SIZES[size]
+    phone = size == "phone"
+    context = browser.new_context(
+        locale="en-US", color_scheme=theme, viewport={"width": width, "height": height}, has_touch=phone
+    )
+    shell = Shell(system, context)
+    page = shell.page
+    looks = Looks(page)
+    page.goto(f"{system.ready['shell_url']}#code={system.ready['shell_code']}")
+    expect(page.get_by_text("No model server found")).to_be_visible()
+    looks.at("first run")
+    page.get_by_role("button", name="Start the demo").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    looks.at("nothing said yet")
+    shell.say("hello")
+    shell.expect_said("demo, not AI")
+    shell.say("/ask Which one? | red | blue")
+    card = page.get_by_role("article", name="Question to you")
+    card.get_by_label("blue").check()
+    looks.at("a question")
+    card.get_by_role("button", name="Answer", exact=True).click()
+    shell.expect_said("You answered: blue.")
+    shell.say("/fail")
+    shell.expect_said("This did not work.")
+    looks.at("an answered question and a failure")
+    _settings(page, looks)
+    shell.say("start a 25 minute focus called tea")
+    expect(shell.app("Pomodoro")).to_be_visible()
+    if phone:
+        looks.at("an app, the chat below it")
+        page.get_by_role("button", name="Show the chat").click()
+    shell.expect_said("it is running")
+    looks.at("an app beside the chat")
+    shell.say("stop")
+    shell.expect_said("stopped after")
+    expect(page.get_by_text(re.compile("ended early")).first).to_be_visible()
+    _work(page, phone)
+    looks.at("the work behind a message")
+    system.kill()
+    expect(page.get_by_role("button", name="Try now")).to_be_visible()
+    looks.at("Lineloop is not running")
+    context.close()
+    looks.none()
+    assert shell.errors == []
+
+
+def _settings(page: Page, looks: Looks) -> None:
+    page.get_by_role("button", name="Settings").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    looks.at("settings")
+    page.get_by_role("button", name="Change…").click()
+    expect(page.get_by_text("No model server found")).to_be_visible()
+    looks.at("settings, another model")
+    page.get_by_role("button", name="Close settings").click()
+
+
+def _work(page: Page, phone: bool) -> None:
+    if phone:
+        page.get_by_role("button", name="Work", exact=True).click()
+    expect(page.get_by_role("complementary", name="Work").get_by_text("Done").first).to_be_visible()
