@@ -57,6 +57,7 @@ PARTS: dict[str, Part] = {
     "slow": Part([*PYTEST, "-n", "2", "-m", "slow", *QUICK], "pytest", alone=True),
     "faults": Part([*PYTEST, "-n", "2", "tests/faults"], "pytest", alone=True),
     "blackbox": Part([*PYTEST, "-n", "2", "tests/blackbox"], "pytest", alone=True),
+    "browser": Part([*PYTEST, "-n", "2", "--dist", "loadfile", "tests/browser"], "pytest", alone=True),
     "docs": Part([*PYTEST, "tests/docs"], "pytest", alone=True),
     "packaging": Part([*PYTEST, "tests/packaging"], "pytest", alone=True),
 }
@@ -64,7 +65,7 @@ GATES = ["types", "format", "lint", "imports", "generated", "requirements", "web
 GROUPS: dict[str, list[str]] = {
     "gates": GATES,
     "check": ["types-quick", "quick", *GATES[1:], "web"],
-    "test": ["types", "quick", *GATES[1:], "web", "slow", "faults", "blackbox", "docs", "packaging"],
+    "test": ["types", "quick", *GATES[1:], "web", "slow", "faults", "blackbox", "browser", "docs", "packaging"],
 }
 
 

@@ -48,7 +48,10 @@ def test_no_attempt_of_an_app_reaches_the_sink(arena: Arena, sink: Sink, vector:
 def test_an_app_that_navigates_is_closed_before_anything_is_asked_for(
     arena: Arena, sink: Sink, vector: str
 ) -> None:
+    """With the focus and a person's click in it, which is when a link may be followed."""
     frame = arena.enter()
+    arena.page.locator("iframe").click(force=True)
+    frame.wait_for_function("() => document.hasFocus()")
     try:
         frame.evaluate("([name, sink, secret]) => attack(name, sink, secret)", [vector, sink.url, SECRET])
     except Error as error:
