@@ -357,6 +357,15 @@ async def test_a_server_on_this_machine_gets_no_headers_of_other_providers(
     assert os.environ["OPENAI_ORG_ID"] == "foreign-secret"
 
 
+async def test_without_the_package_a_run_fails_with_the_way_to_get_it(
+    world: ModelWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lineloop.harness.model_server.LIBRARY", "openai_that_is_not_installed")
+    error = await world.failed(lambda _: Reply(("hi",)))
+    assert error["code"] == "unsupported"
+    assert "lineloop[models]" in error["message"]
+
+
 @pytest.mark.parametrize("target", ["openai:", "openai", "model:", "nobody:small", "demo:x"])
 async def test_a_target_that_names_no_model_is_refused(world: ModelWorld, target: str) -> None:
     with pytest.raises(LoopError) as refused:

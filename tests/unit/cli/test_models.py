@@ -249,3 +249,12 @@ def test_a_start_with_a_model_or_address_that_cannot_be_is_refused(tmp_path: Pat
         with pytest.raises(CommandFailed, match="address") as refusal:
             check_model(Settings(tmp_path, model_urls={"vllm": url}))
         assert "word" not in refusal.value.message.replace("password", "")
+
+
+async def test_without_the_extra_a_model_is_refused_with_the_way_to_get_it(
+    tmp_path: Path, server: FakeModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lineloop.cli.models.LIBRARY", "openai_that_is_not_installed")
+    models = models_of(tmp_path, family("ollama", server.base_url))
+    assert await refused(models, "ollama:small") == "unsupported"
+    assert (await models.choose("demo")).chosen
