@@ -66,7 +66,7 @@ class Shell:
         """The workspace while this app is in the foreground."""
         return self.page.get_by_role("region", name=f"App: {title}")
 
-    def frame(self, seconds: float = 10.0) -> Frame:
+    def frame(self, seconds: float = 20.0) -> Frame:
         """The frame of the app that is shown, once its document is there."""
 
         def found() -> Frame | None:
