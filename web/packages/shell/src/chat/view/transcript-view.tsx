@@ -121,19 +121,30 @@ function useScrolling(
 ) {
   const [atEnd, setAtEnd] = useState(true);
   const stuck = useRef(true);
+  const lastTop = useRef(0);
   const anchor = useRef<{ readonly element: Element; readonly top: number } | null>(null);
 
+  const [hold] = useState(() => (element: HTMLElement) => {
+    element.scrollTop = element.scrollHeight;
+    lastTop.current = element.scrollTop;
+  });
   const [toEnd] = useState(() => () => {
     stuck.current = true;
     setAtEnd(true);
-    const element = scroller.current;
-    if (element !== null) element.scrollTop = element.scrollHeight;
+    if (scroller.current !== null) hold(scroller.current);
   });
 
   const [onScroll] = useState(() => () => {
     const element = scroller.current;
     if (element === null) return;
+    const wentUp = element.scrollTop < lastTop.current;
+    lastTop.current = element.scrollTop;
     const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_END_PX;
+    // A keyboard, or rows that got their size, move the end away from under one: only going up leaves it.
+    if (stuck.current && !isAtEnd && !wentUp) {
+      hold(element);
+      return;
+    }
     stuck.current = isAtEnd;
     setAtEnd(isAtEnd);
     anchor.current = isAtEnd ? null : firstInSight(element);
@@ -145,24 +156,24 @@ function useScrolling(
     const [element, content] = [scroller.current, inner.current];
     if (element === null || content === null || typeof ResizeObserver === "undefined") return;
     const observer = new ResizeObserver(() => {
-      if (stuck.current) element.scrollTop = element.scrollHeight;
+      if (stuck.current) hold(element);
     });
     observer.observe(content);
     observer.observe(element);
     return () => observer.disconnect();
-  }, [scroller, inner]);
+  }, [scroller, inner, hold]);
 
   // What comes in above leaves what one reads where it is, whether or not the browser anchors by itself.
   useLayoutEffect(() => {
     const element = scroller.current;
     if (element === null) return;
     if (stuck.current) {
-      element.scrollTop = element.scrollHeight;
+      hold(element);
       return;
     }
     const kept = anchor.current;
     if (kept?.element.isConnected) element.scrollTop += kept.element.getBoundingClientRect().top - kept.top;
-  }, [pages, scroller]);
+  }, [pages, scroller, hold]);
 
   return { atEnd, toEnd, onScroll };
 }
