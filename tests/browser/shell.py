@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import subprocess
@@ -64,7 +65,7 @@ class Shell:
 
     def app(self, title: str) -> Locator:
         """The workspace while this app is in the foreground."""
-        return self.page.get_by_role("region", name=f"App: {title}")
+        return self.page.get_by_role("region", name=re.compile(f"App: {title}"))
 
     def frame(self, seconds: float = 20.0) -> Frame:
         """The frame of the app that is shown, once its document is there."""

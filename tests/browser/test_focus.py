@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from tests.blackbox.system import Json, System, eventually
-from tests.browser.shell import Shell, free_port, seconds_of
+from tests.browser.shell import Shell, free_port, install_hostile, seconds_of
 
 STARTED = "it is running"
 
@@ -152,6 +152,39 @@ def test_going_back_to_the_full_chat_interrupts_as_an_intent_of_the_host(
         for message in spoken(system, purpose="envelope")
     }
     assert "pomodoro.interrupt" not in calls
+
+
+@pytest.mark.requirement("D33")
+def test_a_page_that_slept_in_the_background_shows_the_right_time_at_once(
+    shell: Shell, system: System, context: BrowserContext
+) -> None:
+    focus(shell, 5)
+    before = seconds_of(shell.remaining())
+    session = context.new_cdp_session(shell.page)
+    session.send("Page.setWebLifecycleState", {"state": "frozen"})
+    eventually(lambda: system.call("GET", "/conversations"), "the server goes on")
+    other = context.new_page()
+    other.wait_for_timeout(3000)
+    other.close()
+    session.send("Page.setWebLifecycleState", {"state": "active"})
+    after = seconds_of(shell.remaining())
+    assert before - 30 < after <= before - 2
+    assert not [m for m in spoken(system, purpose="envelope") if "'outcome'" in str(m)]
+
+
+@pytest.mark.requirement("D33")
+def test_opening_another_app_interrupts_as_an_intent_of_the_host(
+    shell: Shell, system: System, tmp_path: Path
+) -> None:
+    install_hostile(system, tmp_path)
+    focus(shell, 5)
+    shell.page.get_by_role("button", name="Open Hostile").click()
+    expect(shell.app("Hostile")).to_be_visible()
+    results = eventually(
+        lambda: [m for m in spoken(system, purpose="envelope") if "'outcome': 'interrupted'" in str(m)],
+        "the interruption",
+    )
+    assert "interrupted_by_agent" not in str(results[0])
 
 
 @pytest.mark.requirement("D58")
