@@ -118,9 +118,11 @@ function faceOf(view: View, texts: Texts, language: Language): { readonly time: 
 
 function wallTime(at: string | null, language: Language): string {
   if (at === null) return "";
-  const format = new Intl.DateTimeFormat(language === "zh" ? "zh-CN" : undefined, {
-    hour: "numeric",
+  // As the chat beside it says the time of day.
+  const format = new Intl.DateTimeFormat(language === "zh" ? "zh-CN" : "en", {
+    hour: "2-digit",
     minute: "2-digit",
+    hourCycle: "h23",
   });
   return format.format(new Date(at));
 }

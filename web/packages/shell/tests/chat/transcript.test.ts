@@ -329,6 +329,8 @@ describe("calls", () => {
     expect([phaseOf(operating), remainingOf(operating, time(3))]).toEqual(["working", null]);
     const running = { ...operating, receipts: [started] };
     expect([phaseOf(running), remainingOf(running, time(3))]).toEqual(["running", 60_000]);
+    const begun = { ...running, operation: { started_at: stamp(3) } };
+    expect([remainingOf(begun, time(2)), remainingOf(begun, time(4))]).toEqual([60_000, 59_000]);
     expect(phaseOf(call({ state: "waiting_foreground", receipts: [{ ...started, stage: "starting" }] }))).toBe("foreground");
     const outcome = (name: string, receipts = [started]) => phaseOf(call({ state: "succeeded", receipts, result: { outcome: name } }));
     expect([outcome("completed"), outcome("interrupted"), outcome("not_started", [])]).toEqual(["done", "ended_early", "not_started"]);

@@ -57,7 +57,10 @@ export const isLive = (call: Call): boolean => call.ended_at === null;
 /** How long until a running operation ends; null when it has no end or does not run. */
 export function remainingOf(call: Call, now: number): number | null {
   if (phaseOf(call) !== "running" || call.ends_at === null) return null;
-  return Math.max(at(call.ends_at) - now, 0);
+  const end = at(call.ends_at);
+  const began = call.operation?.started_at;
+  // The clock here ticks once a second: never more than the whole of it.
+  return Math.max(end - Math.max(now, began ? at(began) : now), 0);
 }
 
 /** How long it took; null while it is not over. */

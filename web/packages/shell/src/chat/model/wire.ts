@@ -49,6 +49,7 @@ export interface Call {
   readonly accepted_at: string;
   readonly ended_at: string | null;
   readonly ends_at: string | null;
+  readonly operation?: { readonly started_at: string } | null;
 }
 
 /** What the person said, as the Runtime holds it until the server has stored it. */
