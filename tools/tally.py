@@ -65,7 +65,18 @@ GATES = ["types", "format", "lint", "imports", "generated", "requirements", "web
 GROUPS: dict[str, list[str]] = {
     "gates": GATES,
     "check": ["types-quick", "quick", *GATES[1:], "web"],
-    "test": ["types", "quick", *GATES[1:], "web", "slow", "faults", "blackbox", "browser", "docs", "packaging"],
+    "test": [
+        "types",
+        "quick",
+        *GATES[1:],
+        "web",
+        "slow",
+        "faults",
+        "blackbox",
+        "browser",
+        "docs",
+        "packaging",
+    ],
 }
 
 

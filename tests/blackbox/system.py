@@ -42,7 +42,7 @@ def eventually(probe: Callable[[], T | None], what: str, seconds: float = ANSWER
 
 
 class System:
-    """`lineloop up` on one data directory, restartable; with another host than headless where a test says so."""
+    """`lineloop up` on one data directory, restartable; headless unless a test names another host."""
 
     def __init__(self, folder: Path, host: str = "headless", ports: tuple[int, int] = (0, 0)) -> None:
         self.host = host
