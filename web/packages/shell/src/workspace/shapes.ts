@@ -125,9 +125,8 @@ export function readApps(payload: JsonObject): Apps {
 
 /** Who asks, as one line: an operator by its key, anybody else as `kind/key`. */
 function agentName(value: unknown): string {
-  if (!isObject(value)) return text(value);
-  const [kind, key] = [text(value["kind"]), text(value["key"])];
-  return kind === "operator" || kind === "" ? key : `${kind}/${key}`;
+  const whole = isObject(value) ? `${text(value["kind"])}/${text(value["key"])}` : text(value);
+  return /^operator\/([^/]+)$/.exec(whole)?.[1] ?? whole;
 }
 
 export function readSheets(payload: JsonObject): readonly Sheet[] {

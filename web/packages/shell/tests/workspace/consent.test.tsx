@@ -100,3 +100,19 @@ test("texts of others are shown as texts, with nothing hidden in them", () => {
   expect(text).toContain("Delete ⟨U+202E⟩seton");
   expect(text).toContain("<b>all</b>");
 });
+
+test.each([
+  [{ kind: "operator", key: "assistant" }, "assistant"],
+  ["operator/planner", "planner"],
+  ["operator/research/writer", "operator/research/writer"],
+  [{ kind: "harness", key: "run-9" }, "harness/run-9"],
+])("who asks is named as people know them: %o is %s", (agent, name) => {
+  expect(readSheets({ sheets: [{ ...SHEET, agent }] })[0]?.agent).toBe(name);
+});
+
+test("a tool whose title is in two languages is named in the person's", () => {
+  const [sheet] = readSheets({ sheets: [{ ...SHEET, tool_title: "Delete the notes (删除笔记)" }] });
+  if (sheet === undefined) throw new Error("the sheet was not read");
+  render(<Consent sheet={sheet} more={0} conversation="Plan" onAnswer={async () => undefined} />);
+  expect(screen.getByRole("heading", { name: "Allow “Delete the notes”?" })).toBeTruthy();
+});
