@@ -12,6 +12,8 @@ import pytest
 from hypothesis import settings
 
 HANG_SECONDS = 90
+# Folders whose every test makes a whole server and device: they run in `make test`.
+WHOLE_SYSTEMS = frozenset({"shell", "core_apps", "chat"})
 SLOW_HANG_SECONDS = 400
 
 # `make check` looks at fewer random cases; `make test` and a plain run look at all of them.
@@ -21,6 +23,14 @@ settings.register_profile("quick", max_examples=25)
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what is long by its folder, before the marks decide what runs."""
+    for item in items:
+        if "interaction" in item.path.parts and WHOLE_SYSTEMS & set(item.path.parts):
+            item.add_marker(pytest.mark.slow)
 
 
 class TestHung(Exception):

@@ -10,6 +10,9 @@ from playwright.sync_api import Browser, Frame
 from tests.blackbox.system import System
 from tests.browser.shell import Arena, Shell, install_hostile
 
+# A shell that read the port itself stood still for 6.5 s; a busy machine alone makes some hundred of them.
+STALL_MS = 1500
+
 BLOCKED = """() => {
   let last = performance.now();
   window.longest = 0;
@@ -101,7 +104,7 @@ def test_a_huge_or_deep_frame_costs_the_shell_nothing(arena: Arena, make: str) -
     frame.evaluate(f"() => {{ setTimeout(() => send_raw({make}), 0); }}")
     arena.page.wait_for_timeout(1500)
     longest = arena.page.evaluate("() => { clearInterval(ticking); return longest; }")
-    assert longest < 250
+    assert longest < STALL_MS
     assert arena.page.evaluate("() => document.title") == "Lineloop"
 
 
@@ -114,7 +117,7 @@ def test_a_flood_over_the_port_closes_the_app_and_holds_up_nobody(arena: Arena) 
         "payload: {level: 'info', message: 'x'}}), 20)"
     )
     arena.expect_ended("sent too much")
-    assert arena.page.evaluate("() => { clearInterval(ticking); return longest; }") < 500
+    assert arena.page.evaluate("() => { clearInterval(ticking); return longest; }") < STALL_MS
 
 
 @pytest.mark.requirement("B12", "B02", "B05")
