@@ -199,9 +199,8 @@ async def test_the_history_is_read_page_by_page_and_without_a_server_too(tmp_pat
         assert view.more
 
 
-async def read_all(page: Page, conversation_id: str) -> list[str]:
+async def read_all(page: Page, conversation_id: str, before: int | None = None) -> list[str]:
     texts: list[str] = []
-    before: int | None = None
     while True:
         about = {} if before is None else {"before": before}
         answer = await page.ask("messages.list", conversation_id=conversation_id, limit=20, **about)
@@ -210,6 +209,24 @@ async def read_all(page: Page, conversation_id: str) -> list[str]:
         if not answer["more"]:
             return texts
         before = found[0]["ordinal"]
+
+
+async def test_what_lies_before_the_messages_a_page_knows_is_there_though_the_newest_were_never_listed(
+    tmp_path: Path,
+) -> None:
+    """As a page does that scrolls up: it was given a snapshot, and asks from its first message on."""
+    async with full_world(tmp_path, person=True) as world:
+        long = await world.server.conversation("long")
+        await world.runtime.close()
+        last = 0
+        for number in range(70):
+            body = {"key": f"k{number}", "text": f"{number}"}
+            answer = await world.server.http.post(f"/v1/conversations/{long}/messages", json=body)
+            assert answer.status_code == 201
+            last = answer.json()["ordinal"]
+        await world.restart_device()
+        page = await page_of(world)
+        assert await read_all(page, long, before=last) == [*map(str, range(69))]
 
 
 @pytest.mark.slow

@@ -56,16 +56,18 @@ class History:
         reaches = held_from is not None and (
             held_from <= 1 or (len(kept) >= limit and kept[-limit]["ordinal"] >= held_from)
         )
+        # Where it is not known from where on all is held, there may be more: only the server can tell.
+        earlier = held_from is None or held_from > 1
         if not reaches:
             try:
-                await self._fetch(conversation_id, end, limit, held_from)
+                earlier = await self._fetch(conversation_id, end, limit, held_from)
             except LoopError as error:
                 if not is_transient(error) and error.code is not ErrorCode.CONVERSATION_NOT_FOUND:
                     raise
                 _log.info("person_history_incomplete", code=str(error.code))
             kept, held_from = await self._kept(conversation_id, end, limit)
         first = kept[-limit:][0]["ordinal"] if kept else end
-        more = len(kept) > limit or (held_from is not None and held_from > 1 and first > 1)
+        more = len(kept) > limit or (earlier and first > 1)
         return HistoryPage([self._as_it_stands(one) for one in kept[-limit:]], more)
 
     async def message(self, message_id: str) -> dict[str, Any]:
@@ -94,8 +96,11 @@ class History:
 
         return await self._foundation.read(read)
 
-    async def _fetch(self, conversation_id: str, before: int, limit: int, held_from: int | None) -> None:
-        """Brings one page from the server; with what is held already it makes one piece, or begins one."""
+    async def _fetch(self, conversation_id: str, before: int, limit: int, held_from: int | None) -> bool:
+        """Brings one page from the server; with what is held already it makes one piece, or begins one.
+
+        Whether the server has earlier ones.
+        """
         about = self._loop.conversation(conversation_id)
         named = before if before != store.LAST_ORDINAL else None
         found = (
@@ -111,6 +116,7 @@ class History:
         )
         held = min(lowest, held_from if held_from is not None else lowest)
         await self._keep(root_id, conversation_id, found.items, held if joins else None)
+        return found.next is not None
 
     async def _keep(
         self, root_id: str, conversation_id: str, found: list[Message], held_from: int | None
