@@ -1,30 +1,49 @@
 """How a command reaches a server: the one it is told, or the one that runs on its data directory.
 
 Decides which address and which credential count, in this order: options and environment, then the ready
-file of the data directory.
+file of the data directory. The credentials of a data directory go to its own system and to nobody else.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 from lineloop.cli.failures import CommandFailed, Exit
+from lineloop.cli.following import FollowingTransport
 from lineloop.cli.running import Ready, find_running
 from lineloop.client.http import HttpTransport
 from lineloop.client.transport import Transport
 from lineloop.settings import Settings
 
 START_HINT = "start one with: lineloop up"
+TOKEN_HINT = "give one with --token or LINELOOP_TOKEN"  # noqa: S105 (a sentence)
 
 
-def person_transport(settings: Settings) -> HttpTransport:
-    """A transport for talking as the person. Raises CommandFailed when there is nothing to talk to."""
+def person_transport(settings: Settings) -> Transport:
+    """A transport for talking as the person.
+
+    Raises CommandFailed when there is nothing to talk to, or no credential for the server that is named.
+    """
     if settings.server and settings.token:
         return HttpTransport(settings.server, settings.token)
-    ready = running_server(settings)
-    server = settings.server or ready.server_url
-    return HttpTransport(server or "", settings.token or ready.admin_token)
+    ready = own_server(settings, f"a token for {settings.server} is needed", TOKEN_HINT)
+    token = settings.token
+    return FollowingTransport(settings.data_dir, ready, lambda found: token or found.admin_token)
+
+
+def own_server(settings: Settings, otherwise: str, hint: str = "") -> Ready:
+    """The running system of the data directory, whether no server is named or just this one.
+
+    Raises CommandFailed: `otherwise` (2) when another server is named, 75 when none is and none runs.
+    """
+    if not settings.server:
+        return running_server(settings)
+    ready = find_running(settings.data_dir)
+    if ready is None or ready.server_url is None or not _same_address(settings.server, ready.server_url):
+        raise CommandFailed(otherwise, Exit.USAGE, hint=hint)
+    return ready
 
 
 def running_server(settings: Settings) -> Ready:
@@ -35,20 +54,32 @@ def running_server(settings: Settings) -> Ready:
     return ready
 
 
+def _same_address(named: str, running: str) -> bool:
+    try:
+        return _address(named) == _address(running)
+    except ValueError:
+        return False
+
+
+def _address(url: str) -> tuple[str, str, int | None, str]:
+    parts = urlsplit(url.rstrip("/"))
+    return parts.scheme, parts.netloc.lower(), parts.port, parts.path
+
+
 @asynccontextmanager
 async def admin_transport(settings: Settings) -> AsyncGenerator[Transport]:
     """A transport with every right: to the named server, the running one, or one made for this command alone.
 
     Raises CommandFailed, LoopError.
     """
-    ready = None if settings.server else find_running(settings.data_dir)
-    if settings.server and not settings.token:
-        raise CommandFailed("--admin-token is needed with --server", Exit.USAGE)
-    server = settings.server or (ready.server_url if ready else None)
+    server, token = settings.server, settings.token
+    if not (server and token):
+        ready = find_running(settings.data_dir)
+        if server:
+            ready = own_server(settings, "--admin-token is needed with --server")
+        server, token = (ready.server_url, ready.admin_token) if ready else (None, None)
     if server:
-        transport = HttpTransport(
-            server, settings.token if settings.server or not ready else ready.admin_token
-        )
+        transport = HttpTransport(server, token)
         try:
             yield transport
         finally:

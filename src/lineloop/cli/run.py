@@ -11,12 +11,14 @@ import signal
 
 from lineloop.cli.credentials import Credentials
 from lineloop.cli.failures import CommandFailed, Exit
+from lineloop.cli.following import FollowingTransport
 from lineloop.cli.lifetime import planned_faults
 from lineloop.cli.logs import set_up_logs
 from lineloop.cli.operator_file import load
-from lineloop.cli.reach import running_server
+from lineloop.cli.reach import own_server
 from lineloop.client.http import HttpTransport
 from lineloop.client.loop import Loop
+from lineloop.client.transport import Transport
 from lineloop.kit.clock import SystemClock
 from lineloop.kit.ids import Ids
 from lineloop.operators.worker import OperatorWorker
@@ -30,25 +32,25 @@ async def run_operators(settings: Settings, reference: str, *, kubernetes: bool,
         raise CommandFailed("resources in a cluster are not built yet; run without --kubernetes", Exit.USAGE)
     set_up_logs(settings.log_format, settings.log_level)
     operator = load(reference, debug=debug)
-    server, token = await _credential(settings, operator.actor)
+    transport = await _transport(settings, operator.actor)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     faults = planned_faults(settings)
-    async with await Loop.connect(server, token, faults=faults) as loop, OperatorWorker(operator, loop):
-        await stop.wait()
+    async with Loop(transport, faults=faults) as loop:
+        await loop.check_token()
+        async with OperatorWorker(operator, loop):
+            await stop.wait()
     return Exit.DONE
 
 
-async def _credential(settings: Settings, actor: Actor) -> tuple[str, str]:
+async def _transport(settings: Settings, actor: Actor) -> Transport:
     if settings.server and settings.token:
-        return settings.server, settings.token
-    if settings.server:
-        raise CommandFailed(f"a token for {actor} is needed: --token or LINELOOP_TOKEN", Exit.USAGE)
-    ready = running_server(settings)
+        return HttpTransport(settings.server, settings.token)
+    ready = own_server(settings, f"a token for {actor} is needed: --token or LINELOOP_TOKEN")
     admin = HttpTransport(ready.server_url or "", ready.admin_token)
     try:
         token = await Credentials(settings.data_dir, Ids(SystemClock())).token_for(actor, admin)
     finally:
         await admin.close()
-    return ready.server_url or "", token
+    return FollowingTransport(settings.data_dir, ready, lambda _: token)

@@ -7,6 +7,7 @@ ends. Which way a write takes is decided in `writes`; what verbs mean, in their 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from random import Random
 from types import TracebackType
 from typing import Any, Self
@@ -76,13 +77,16 @@ class Loop:
 
         loop = cls(HttpTransport(server_url, token), clock=clock, faults=faults)
         try:
-            await loop.conversations(limit=1)
-        except Forbidden:
-            pass  # the token is known; what it may do, each verb will tell
+            await loop.check_token()
         except BaseException:
             await loop.close()
             raise
         return loop
+
+    async def check_token(self) -> None:
+        """Returns when the server has taken the token [read]. Raises Unauthorized, ConnectionLost."""
+        with suppress(Forbidden):  # the token is known; what it may do, each verb will tell
+            await self.conversations(limit=1)
 
     def conversation(self, conversation_id: str, *, actor: Actor | None = None) -> Conversation:
         """The verbs of one conversation, as `actor` (none = the token's). Local."""
