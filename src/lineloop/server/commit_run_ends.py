@@ -103,6 +103,7 @@ def speak_envelope_in(
             content=envelope_content(envelope),
             target=device,
             on_behalf_of=run.prompter,
+            speaker=None,
         ),
     )
     return spoken.message.id

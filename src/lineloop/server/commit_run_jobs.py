@@ -48,6 +48,7 @@ from lineloop.server.commit_run_ends import (
     envelope_head,
     speak_envelope_in,
 )
+from lineloop.server.decide.access import Grant
 from lineloop.server.decide.questions import QuestionFacts
 from lineloop.server.decide.runs import (
     UNTIL_ANSWER,
@@ -66,7 +67,10 @@ from lineloop.server.store import consumers, conversations, messages, runs
 
 @record
 class SubmitRun:
-    """A Run to accept. `actor` is the output's, `prompter` whose inventory and policy apply."""
+    """A Run to accept. `actor` is the output's, `prompter` whose inventory and policy apply.
+
+    `speaker` is the credential that submits, None the server itself; it names the recipient by its own right.
+    """
 
     run_id: str
     message_id: str
@@ -80,6 +84,7 @@ class SubmitRun:
     request: dict[str, Any]
     digest: str
     timeout_ms: int | None
+    speaker: Grant | None
 
 
 def submit_run_in(
@@ -88,7 +93,8 @@ def submit_run_in(
     """Stores the Run and its output message, or answers the one under its key; True when it is new (L79,
     L80).
 
-    Raises conversation_not_found, key_conflict, harness_target_unknown, harness_capacity_exceeded.
+    Raises conversation_not_found, not_participant, key_conflict, harness_target_unknown,
+    harness_capacity_exceeded.
     """
     existing = runs.by_key(tx, command.conversation_id, command.prompter, command.idempotency_key)
     if existing is not None:
@@ -119,6 +125,7 @@ def submit_run_in(
             status=MessageStatus.STREAMING,
             purpose=Purpose.RUN,
             run_id=command.run_id,
+            speaker=command.speaker,
         ),
     )
     run = _accepted(ctx, command, conversation.root_id, timeout_ms)
@@ -269,6 +276,7 @@ def _question_in(tx: Tx, ctx: CommitContext, run: RunRow, question: PersonQuesti
             effect_key=question.call_id,
             terms=terms,
             timeout_ms=max(1, run.deadline_at - ctx.clock.now_ms()),
+            speaker=None,
         ),
     )
     runs.add_wait(tx, run.id, answer.question.id, UNTIL_ANSWER)

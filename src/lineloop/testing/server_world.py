@@ -23,13 +23,15 @@ from lineloop.kit.database import Tx
 from lineloop.kit.faults import Faults
 from lineloop.kit.ids import Ids
 from lineloop.kit.schema import ensure_schema
-from lineloop.protocol.actors import Actor
+from lineloop.protocol.actors import RUNTIME, Actor
 from lineloop.server.app import Server
 from lineloop.server.commit.participation import join_in
+from lineloop.server.decide.access import admin_grant
 from lineloop.server.http.link import LinkSession
 from lineloop.server.migrations import HEAD
 from lineloop.server.settings import ServerSettings
-from lineloop.server.store import conversations
+from lineloop.server.store import conversations, identities
+from lineloop.server.store.identities import ActorRow
 from lineloop.testing.asgi_transport import AsgiTransport
 from lineloop.testing.clock import FakeClock
 
@@ -78,8 +80,10 @@ class ServerWorld:
         def join(tx: Tx) -> None:
             conversation = conversations.get(tx, conversation_id)
             assert conversation is not None
-            for actor in actors:
-                join_in(tx, ctx, conversation, Actor.parse(actor))
+            for actor in map(Actor.parse, actors):
+                if actor.kind == RUNTIME:
+                    identities.register(tx, ActorRow(actor.kind, actor.key, actor.key, "", 0))
+                join_in(tx, ctx, conversation, actor, by=admin_grant())
 
         await self.server.commits.write(join)
 

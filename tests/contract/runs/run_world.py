@@ -28,7 +28,7 @@ from lineloop.protocol.machines import RunPhase
 from lineloop.protocol.messages import Message
 from lineloop.protocol.tools import Inventory, ToolDescriptor
 from lineloop.server.commit import CommitContext, Commits
-from lineloop.server.commit.participation import CreateConversation, ensure_process_conversation_in, join_in
+from lineloop.server.commit.participation import CreateConversation, ensure_process_conversation_in
 from lineloop.server.commit.speaking import SpeakCommand
 from lineloop.server.commit_run_jobs import SubmitRun
 from lineloop.server.commit_runs import RunCommits
@@ -36,7 +36,7 @@ from lineloop.server.decide.runs import request_digest
 from lineloop.server.migrations.conversations_ddl import CONVERSATIONS_DDL
 from lineloop.server.migrations.runs_ddl import RUNS_DDL
 from lineloop.server.run_records import RunRow
-from lineloop.server.store import conversations, messages
+from lineloop.server.store import messages
 from lineloop.server.wakeup.bus import Bus
 from lineloop.testing import FakeClock
 
@@ -159,6 +159,7 @@ class RunWorld:
             request=request,
             digest=request_digest({**request, "target": target, "timeout_ms": timeout_ms}),
             timeout_ms=timeout_ms,
+            speaker=None,
         )
 
     async def run(self, run: RunRow) -> RunRow:
@@ -206,9 +207,7 @@ class RunWorld:
     # --- the device ---
 
     async def connect_device(self) -> None:
-        conversation = await self.commits.read(lambda tx: conversations.get(tx, self.root))
-        assert conversation is not None
-        await self.commits.write(lambda tx: join_in(tx, self.commits.ctx, conversation, DEVICE))
+        await self.commits.activate_device(USER.key, DEVICE.key)
 
     async def publish(self, tools: list[ToolDescriptor] | None = None) -> str:
         """The device publishes its inventory to the assistant; returns the revision."""
@@ -263,6 +262,7 @@ class RunWorld:
             content=envelope_content(sent),
             target=ASSISTANT,
             reply_to_id=reply_to,
+            speaker=None,
         )
         spoken = await self.commits.speak(command)
         await self.clock.settle()

@@ -68,6 +68,7 @@ async def test_process_conversations_are_reused_and_never_nest(world: ServerWorl
     await speak(world.http, root, "b", target="operator/echo")
     await speak(world.http, root, "c")
     await speak(world.http, root, "d", target="user/local")
+    await world.invite(root, "runtime/laptop")
     await speak(world.http, root, "e", target="runtime/laptop")
     (child,) = (await get(world.http, "/conversations", parent_id=root))["items"]
     await speak(world.http, child["id"], "f", target="operator/other")

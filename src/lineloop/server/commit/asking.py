@@ -49,8 +49,8 @@ class OpenQuestion:
     effect_key: str
     terms: QuestionTerms
     timeout_ms: int
+    speaker: Grant | None
     reply_to_id: str | None = None
-    speaker: Grant | None = None
 
 
 @record
@@ -162,6 +162,7 @@ def answer_in(tx: Tx, ctx: CommitContext, question_id: str, reply: Reply, answer
             target=Actor(*row.asker),
             reply_to_id=question_id,
             purpose=Purpose.ANSWER,
+            speaker=None,
         ),
     )
     closed = QuestionFacts(

@@ -8,8 +8,9 @@ from __future__ import annotations
 from lineloop.kit.database import Tx
 from lineloop.kit.records import record
 from lineloop.protocol.actors import RUNTIME, USER, Actor
-from lineloop.protocol.errors import ErrorCode, NotFound
+from lineloop.protocol.errors import ErrorCode, Forbidden, NotFound
 from lineloop.server.commit.context import CommitContext
+from lineloop.server.decide.access import Grant
 from lineloop.server.records import Conversation, is_operator
 from lineloop.server.store import consumers, conversations, identities, messages
 from lineloop.server.wakeup.bus import ConsumersChanged, ParticipantJoined
@@ -49,23 +50,53 @@ def create_conversation_in(tx: Tx, ctx: CommitContext, command: CreateConversati
         created_at=ctx.clock.now_ms(),
     )
     conversations.insert(tx, conversation)
-    join_in(tx, ctx, conversation, command.owner)
+    join_in(tx, ctx, conversation, command.owner, by=None)
     if command.owner.kind == USER:
         device = identities.active_device(tx, command.owner.key)
         if device is not None:
-            join_in(tx, ctx, conversation, Actor(RUNTIME, device))
+            _enter_in(tx, ctx, conversation, Actor(RUNTIME, device))
     notify_in(tx, ctx, conversation.id)
     return conversation
 
 
-def join_in(tx: Tx, ctx: CommitContext, conversation: Conversation, actor: Actor) -> bool:
+def join_in(
+    tx: Tx, ctx: CommitContext, conversation: Conversation, actor: Actor, *, by: Grant | None
+) -> bool:
     """Makes `actor` a participant. True when it is new here.
 
-    What was said to everyone before waits for it too, except for a device: it starts with what comes next.
+    `by` is the credential that names it, None the server itself, which brings in nobody's device. Every way
+    of taking part that a caller can name goes through here. Raises not_participant.
+    """
+    if ctx.members.knows(conversation.id, actor.kind, actor.key):
+        return False
+    _require_reachable(tx, conversation, actor, by)
+    return _enter_in(tx, ctx, conversation, actor)
+
+
+def _require_reachable(tx: Tx, conversation: Conversation, actor: Actor, by: Grant | None) -> None:
+    """A device takes part where it does already, or is brought in by the person to whom it and the
+    conversation belong; a device that nobody registered is none.
+
+    Anybody else could otherwise bring a person's device into a conversation of their own. Raises
+    not_participant.
+    """
+    if actor.kind != RUNTIME or consumers.get(tx, conversation.root_id, actor) is not None:
+        return
+    owner = conversation.owner
+    if by is not None and by.is_admin:
+        allowed = identities.is_known_device(tx, actor)
+    else:
+        is_owner = by is not None and owner.kind == USER and by.allows(owner)
+        allowed = is_owner and identities.is_device_of(tx, owner.key, actor)
+    if not allowed:
+        raise Forbidden(f"{actor} does not take part in this conversation", code=ErrorCode.NOT_PARTICIPANT)
+
+
+def _enter_in(tx: Tx, ctx: CommitContext, conversation: Conversation, actor: Actor) -> bool:
+    """What was said to everyone before waits for the newcomer too, except for a device: it starts with what
+    comes next.
     """
     conversation_id = conversation.id
-    if ctx.members.knows(conversation_id, actor.kind, actor.key):
-        return False
     end = messages.inbox_end(tx, conversation_id, actor)
     seen = end if actor.kind == RUNTIME else 0
     now = ctx.clock.now_ms()
@@ -121,7 +152,7 @@ def activate_device_in(tx: Tx, ctx: CommitContext, user_key: str, device_key: st
     for conversation_id in conversations.roots_owned_by(tx, user_key):
         conversation = conversations.get(tx, conversation_id)
         if conversation is not None:
-            join_in(tx, ctx, conversation, Actor(RUNTIME, device_key))
+            _enter_in(tx, ctx, conversation, Actor(RUNTIME, device_key))
     return True
 
 

@@ -22,7 +22,7 @@ from lineloop.server.commit.participation import (
     ensure_process_conversation_in,
     join_in,
 )
-from lineloop.server.commit.visibility import require_entry, require_reachable
+from lineloop.server.commit.visibility import require_entry
 from lineloop.server.decide.access import Grant
 from lineloop.server.decide.messages import (
     Spoken,
@@ -50,8 +50,8 @@ class SpeakCommand:
     """One message to create, or to find again by (conversation, actor, key).
 
     `message_id` is used when it is new. `speaker` is the credential that speaks, None the server itself;
-    it must see the conversation. The engine alone sets `run_id`, `on_behalf_of` and the purposes run,
-    question and answer.
+    it must see the conversation, and brings in whom it names by its own right. The engine alone sets
+    `run_id`, `on_behalf_of` and the purposes run, question and answer.
     """
 
     message_id: str
@@ -59,11 +59,11 @@ class SpeakCommand:
     actor: Actor
     key: str
     content: dict[str, Any]
+    speaker: Grant | None
     target: Actor | None = None
     reply_to_id: str | None = None
     status: MessageStatus = MessageStatus.COMPLETED
     purpose: Purpose | None = None
-    speaker: Grant | None = None
     run_id: str | None = None
     on_behalf_of: Actor | None = None
     question: QuestionPart | None = None
@@ -165,12 +165,10 @@ def _take_part(
     """Who is spoken to takes part from now on, and so does who speaks."""
     actor, target = command.actor, command.target
     if joins_by_speaking(actor.kind, is_root=conversation.is_root):
-        join_in(tx, ctx, conversation, actor)
+        join_in(tx, ctx, conversation, actor, by=command.speaker)
     if target is None:
         return
-    if command.speaker is not None:
-        require_reachable(tx, conversation, target, command.speaker)
-    join_in(tx, ctx, conversation, target)
+    join_in(tx, ctx, conversation, target, by=command.speaker)
     needed = needs_process_conversation(
         is_root=conversation.is_root, owner=conversation.owner, target=target, purpose=purpose
     )

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lineloop.kit.database import Tx
-from lineloop.protocol.actors import RUNTIME, USER, Actor
-from lineloop.protocol.errors import ErrorCode, Forbidden
+from lineloop.protocol.actors import Actor
 from lineloop.server.commit.context import CommitContext
 from lineloop.server.commit.participation import conversation_not_found
 from lineloop.server.decide.access import Grant, is_pattern
 from lineloop.server.records import Conversation
-from lineloop.server.store import consumers, conversations, identities
+from lineloop.server.store import consumers, conversations
 
 SCAN_PAGE = 200
 
@@ -99,19 +98,3 @@ def require_entry(tx: Tx, ctx: CommitContext, conversation: Conversation, actor:
         return
     if not sees(tx, conversation, grant):
         raise conversation_not_found(conversation.id)
-
-
-def require_reachable(tx: Tx, conversation: Conversation, target: Actor, grant: Grant) -> None:
-    """A device is spoken to where it takes part, or by the person to whom it and the conversation belong.
-
-    Anybody else could otherwise bring a person's device into a conversation of their own. Raises
-    not_participant.
-    """
-    if target.kind != RUNTIME or grant.is_admin:
-        return
-    if consumers.get(tx, conversation.root_id, target) is not None:
-        return
-    owner = conversation.owner
-    if owner.kind == USER and identities.is_device_of(tx, owner.key, target):
-        return
-    raise Forbidden(f"{target} does not take part in this conversation", code=ErrorCode.NOT_PARTICIPANT)

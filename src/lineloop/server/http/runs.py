@@ -37,6 +37,7 @@ from lineloop.server.wakeup.bus import Hint, MessageChanged, PatchAppended
 _MISSING = (ErrorCode.RUN_NOT_FOUND,)
 _SUBMIT_ERRORS = (
     ErrorCode.CONVERSATION_NOT_FOUND,
+    ErrorCode.NOT_PARTICIPANT,
     ErrorCode.KEY_CONFLICT,
     ErrorCode.HARNESS_TARGET_UNKNOWN,
     ErrorCode.HARNESS_CAPACITY_EXCEEDED,
@@ -148,6 +149,7 @@ def _submit_command(grant: Grant, body: RunBody, services: Services) -> SubmitRu
         request=request,
         digest=request_digest(identity),
         timeout_ms=body.timeout_ms,
+        speaker=grant,
     )
 
 

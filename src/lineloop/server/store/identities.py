@@ -26,6 +26,13 @@ SELECT 1 FROM users WHERE key = :user AND active_device = :device
 UNION ALL
 SELECT 1 FROM tokens WHERE owner_user = :user AND actor_pattern = :runtime AND revoked_at IS NULL
 """
+_IS_KNOWN_DEVICE = """
+SELECT 1 FROM users WHERE active_device = :device
+UNION ALL
+SELECT 1 FROM tokens WHERE actor_pattern = :runtime AND revoked_at IS NULL
+UNION ALL
+SELECT 1 FROM actors WHERE kind = :kind AND key = :device
+"""
 _SET_ACTIVE_DEVICE = """
 UPDATE users SET active_device = :device WHERE key = :key AND active_device IS NULL
 """
@@ -128,6 +135,12 @@ def is_device_of(tx: Tx, user_key: str, runtime: Actor) -> bool:
     """Whether the device is the person's active one, or has a token made on their behalf."""
     params = {"user": user_key, "device": runtime.key, "runtime": str(runtime)}
     return tx.one(_IS_DEVICE_OF, params) is not None
+
+
+def is_known_device(tx: Tx, runtime: Actor) -> bool:
+    """Whether the device is anybody's active one, has a token, or was registered."""
+    params = {"device": runtime.key, "runtime": str(runtime), "kind": runtime.kind}
+    return tx.one(_IS_KNOWN_DEVICE, params) is not None
 
 
 def set_first_device(tx: Tx, user_key: str, device: str) -> bool:
