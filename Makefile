@@ -53,7 +53,7 @@ package: $(VENV)/.dev web-build ## build the wheel and the source archive, then 
 	@$(PY) tools/tally.py packaging
 	@$(PY) -m build --no-isolation --outdir dist .
 
-bench: $(VENV)/.dev ## measure and write docs/benchmarks.md
+bench: $(VENV)/.dev web-build ## measure and write docs/benchmarks.md
 	@$(PY) -m benchmarks
 
 gen-check: $(VENV)/.dev ## do the generated files match spec/?

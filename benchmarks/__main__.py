@@ -11,7 +11,7 @@ from pathlib import Path
 
 import uvloop
 
-from benchmarks import b1_tool_call, b2_speak, b7_growth, b8_start, report
+from benchmarks import b1_tool_call, b2_speak, b7_growth, b8_start, b9_shell, report
 from benchmarks.measure import Report, flush_ms, machine
 
 BENCHMARKS: dict[str, Callable[[Path], Awaitable[Report]]] = {
@@ -19,6 +19,7 @@ BENCHMARKS: dict[str, Callable[[Path], Awaitable[Report]]] = {
     "B2": b2_speak.measure,
     "B7": b7_growth.measure,
     "B8": b8_start.measure,
+    "B9": b9_shell.measure,
 }
 
 
