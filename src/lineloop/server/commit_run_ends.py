@@ -1,7 +1,7 @@
 """The jobs that end a Run, and what all jobs of Runs share (spec/protocol.md §6.2).
 
-An end is whole: open calls are settled, the result or the error is written, the message ends and the phase
-is final, in one commit. Who may still write is decided by the caller.
+An end is whole: open calls are settled, open questions closed, the result or the error is written, the
+message ends and the phase is final, in one commit. Who may still write is decided by the caller.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ from lineloop.protocol.content import envelope_content, envelope_of, result_bloc
 from lineloop.protocol.envelopes import FromAgent, tool_cancel
 from lineloop.protocol.errors import ErrorCode, NotFound
 from lineloop.protocol.machines import RUN, RunEvent, RunPhase
+from lineloop.server.commit.asking import fail_question_in
 from lineloop.server.commit.context import CommitContext
 from lineloop.server.commit.speaking import SpeakCommand, speak_in
 from lineloop.server.commit.streaming import AppendCommand, EndCommand, append_in, end_in
 from lineloop.server.decide.runs import (
+    UNTIL_ANSWER,
     decide_end_without_holder,
     decide_finish,
 )
@@ -112,8 +114,8 @@ def speak_envelope_in(
 def end_run_in(
     tx: Tx, ctx: CommitContext, run: RunRow, phase: RunPhase, finish: Finish, *, attempt: int
 ) -> None:
-    """The end, whole: open calls settled, result block or error, message ended, phase final — one commit
-    (L98).
+    """The end, whole: open calls settled, questions closed, result block or error, message ended, phase final
+    — one commit (L98).
     """
     ended = decide_finish(phase, finish.event, finish.error)
     entries, patches = _settle_calls_in(tx, ctx, run)
@@ -133,7 +135,10 @@ def end_run_in(
     runs.set_ended(
         tx, run.id, phase=ended.phase, result=finish.result, error=ended.error, now=ctx.clock.now_ms()
     )
-    runs.drop_waits(tx, run.id)
+    asked = runs.waits_until(tx, run.id, UNTIL_ANSWER)
+    runs.drop_waits(tx, run.id)  # first: what is closed now wakes nobody
+    for question_id in asked:
+        fail_question_in(tx, ctx, question_id, f"run_{ended.phase}")
 
 
 def _settle_calls_in(tx: Tx, ctx: CommitContext, run: RunRow) -> tuple[list[Entry], list[dict[str, Any]]]:

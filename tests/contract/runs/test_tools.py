@@ -16,10 +16,11 @@ from tests.contract.runs.run_world import (
     run_world,
 )
 
+from lineloop.harness.port import Finish, RunChange
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.envelopes import Stage, tool_result
 from lineloop.protocol.errors import ErrorCode, Forbidden, LoopError
-from lineloop.protocol.machines import RunPhase
+from lineloop.protocol.machines import RunEvent, RunPhase
 from lineloop.protocol.messages import Message, Purpose
 from lineloop.server.commit.asking import answer_in
 from lineloop.server.decide.questions import Reply
@@ -188,6 +189,39 @@ async def answer_question(world: RunWorld, value: str | None) -> str:
     ctx = world.commits.ctx
     await world.commits.write(lambda tx: answer_in(tx, ctx, question.id, reply, world.ids.make("msg")))
     return question.content["blocks"][0]["text"]
+
+
+@pytest.mark.parametrize("how", ["stopped", "stopped while held", "overdue", "failed"])
+async def test_the_end_of_a_run_closes_the_question_that_it_asked(world: RunWorld, how: str) -> None:
+    await world.start_engine()
+    run = await world.submit("/ask tea or coffee?|tea|coffee", tools=["human"], timeout_ms=60_000)
+    await world.reach(run, RunPhase.WAITING_INPUT)
+    (question,) = await world.in_root("question")
+    ctx = world.commits.ctx
+    if how == "stopped":
+        await world.runs.cancel(run.id)
+    elif how == "overdue":
+        await world.clock.advance(61)
+    else:
+        await world.commits.write(lambda tx: tx.run("UPDATE harness_runs SET runnable = 1"))
+        (claim,) = await world.runs.claim("other", 1, 60_000)
+        event = RunEvent.FAIL if how == "failed" else RunEvent.CANCEL
+        await world.runs.cancel(run.id) if event is RunEvent.CANCEL else None
+        error = {"code": "internal", "message": "broken"} if event is RunEvent.FAIL else None
+        change = RunChange(finish=Finish(event, error=error))
+        await world.runs.write(claim.lease, change, label="")
+    ended = (await world.run(run)).phase
+    assert ended is {"failed": RunPhase.FAILED, "overdue": RunPhase.TIMED_OUT}.get(how, RunPhase.CANCELLED)
+    now = await world.commits.get_question(question.id)
+    card = (await world.message(question.id)).content["blocks"][0]
+    expected = ("timeout", None) if how == "overdue" else ("failure", f"run_{ended}")
+    assert (now.question.state, now.question.reason) == expected
+    assert card["state"] == expected[0]
+    assert not (await world.run(run)).runnable
+    with pytest.raises(LoopError) as late:
+        reply = Reply(USER, question.id, "tea")
+        await world.commits.write(lambda tx: answer_in(tx, ctx, question.id, reply, "msg_late"))
+    assert late.value.code is ErrorCode.ANSWER_CONFLICT
 
 
 async def test_a_missing_parameter_is_asked_for_and_the_answer_used(world: RunWorld) -> None:

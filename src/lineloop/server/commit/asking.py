@@ -26,6 +26,7 @@ from lineloop.server.decide.questions import (
     Reply,
     answer_conflict,
     decide_answer,
+    decide_failure,
     decide_open_question,
     decide_repeated_question,
     decide_timeout,
@@ -182,6 +183,17 @@ def close_due_in(tx: Tx, ctx: CommitContext, limit: int = 50) -> int:
     for question_id in due:
         _close_if_due_in(tx, ctx, _row(tx, question_id))
     return len(due)
+
+
+def fail_question_in(tx: Tx, ctx: CommitContext, question_id: str, reason: str) -> None:
+    """Closes a question whose asker is gone, with `reason`. One that is closed, or overdue, ends as it would
+    have. Raises question_not_found.
+    """
+    row = _row(tx, question_id)
+    facts, _ = _close_if_due_in(tx, ctx, row)
+    failed = decide_failure(facts, reason)
+    if failed is not None:
+        _close_in(tx, ctx, row, failed)
 
 
 def refuse_late(answer: QuestionAnswer) -> QuestionAnswer:

@@ -140,6 +140,14 @@ def decide_timeout(facts: QuestionFacts, now: int) -> QuestionFacts | None:
     return QuestionFacts(terms=facts.terms, deadline_at=facts.deadline_at, state=state)
 
 
+def decide_failure(facts: QuestionFacts, reason: str) -> QuestionFacts | None:
+    """The facts of a question that nobody needs answered any more; None when it is closed already."""
+    if not facts.is_open:
+        return None
+    state = QUESTION.next(facts.state, QuestionEvent.FAIL)
+    return QuestionFacts(terms=facts.terms, deadline_at=facts.deadline_at, state=state, reason=reason)
+
+
 def answer_conflict(state: QuestionState, value: str | None) -> Conflict:
     """The refusal of a reply that came too late or differs, with the stored outcome."""
     return Conflict(

@@ -108,6 +108,9 @@ INSERT INTO run_waits (message_id, run_id, until) VALUES (:message_id, :run_id, 
 ON CONFLICT (message_id, run_id) DO NOTHING
 """
 _WAITS_ON = "SELECT run_id, until FROM run_waits WHERE message_id = :message_id"
+_WAITS_UNTIL = (
+    "SELECT message_id FROM run_waits WHERE run_id = :run_id AND until = :until ORDER BY message_id"
+)
 _DROP_WAIT = "DELETE FROM run_waits WHERE message_id = :message_id AND run_id = :run_id"
 _DROP_WAITS = "DELETE FROM run_waits WHERE run_id = :run_id"
 _WAKES = "SELECT wakes FROM harness_runs WHERE id = :id"
@@ -312,6 +315,11 @@ def add_wait(tx: Tx, run_id: str, message_id: str, until: str) -> None:
 def waits_on(tx: Tx, message_id: str) -> list[tuple[str, str]]:
     """(run id, until) of every Run that waits for replies to this message."""
     return [(row[0], row[1]) for row in tx.all(_WAITS_ON, {"message_id": message_id})]
+
+
+def waits_until(tx: Tx, run_id: str, until: str) -> list[str]:
+    """The messages from which the Run waits for exactly this."""
+    return [row[0] for row in tx.all(_WAITS_UNTIL, {"run_id": run_id, "until": until})]
 
 
 def drop_waits(tx: Tx, run_id: str, message_ids: Sequence[str] | None = None) -> None:
