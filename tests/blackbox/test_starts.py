@@ -239,3 +239,39 @@ def test_a_server_on_a_database_of_its_own_keeps_its_files_beside_it(tmp_path: P
     finally:
         server.kill()
         server.wait()
+
+
+@pytest.mark.requirement("K21")
+@pytest.mark.parametrize("part", [SERVER, DEVICE])
+def test_a_database_with_a_second_name_is_used_under_neither(tmp_path: Path, part: Path) -> None:
+    system = System(tmp_path).start()
+    other = tmp_path / "other"
+    try:
+        (other / part.parent).mkdir(parents=True)
+        (other / part).hardlink_to(system.data_dir / part)
+        said = refused(other)
+        assert "hard links" in said
+        assert str(other / part) in said
+        assert system.call("POST", "/conversations", {})["id"]
+        assert system.stop() == 0
+        assert "hard links" in refused(system.data_dir)
+        (other / part).unlink()
+        system.start()
+    finally:
+        system.close()
+
+
+@pytest.mark.requirement("K21")
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a rename stays unnoticed")
+@pytest.mark.parametrize("part", [SERVER, DEVICE])
+def test_a_database_that_was_renamed_while_it_is_used_stays_with_its_process(
+    tmp_path: Path, part: Path
+) -> None:
+    system = System(tmp_path).start()
+    other = tmp_path / "other"
+    try:
+        (other / part.parent).mkdir(parents=True)
+        (system.data_dir / part).rename(other / part)
+        assert "another process" in refused(other, 75)
+    finally:
+        system.close()

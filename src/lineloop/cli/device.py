@@ -29,6 +29,7 @@ from lineloop.device.apps import AppRegistry
 from lineloop.device.runtime import Runtime
 from lineloop.device.settings import DeviceSettings
 from lineloop.kit.datadir import DataDir
+from lineloop.kit.file_identity import FileIdentity
 from lineloop.kit.records import record
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.actors import RUNTIME, Actor
@@ -59,13 +60,15 @@ class DeviceParts:
 async def running_device(parts: DeviceParts, stop: Stop) -> AsyncGenerator[Runtime]:
     """A started Runtime and its door for commands; entered when it is online, or when the stop came first."""
     around = parts.around
-    with DataDir(around.data_dir / FOLDER) as folder:
-        refuse_emptied(around.data_dir / DEVICE_DATABASE, around.data_dir)
+    database = around.data_dir / DEVICE_DATABASE
+    with DataDir(around.data_dir / FOLDER) as folder, FileIdentity(database) as identity:
+        refuse_emptied(database, around.data_dir)
         runtime = _made(parts, folder.path)
         runtime.on_fatal = stop.because_of
         runtime.models = parts.models
         try:
             await runtime.start()
+            identity.hold()
             async with AsyncExitStack() as stack:
                 if parts.display is not None:
                     await stack.enter_async_context(parts.display.serving())
@@ -184,11 +187,13 @@ async def closed_registry(settings: Settings) -> AsyncGenerator[AppRegistry]:
     set_up_quiet_logs(settings.log_format)
     around = Surroundings.of(settings)
     device = Actor(RUNTIME, around.credentials.device_key)
-    with DataDir(around.data_dir / FOLDER) as folder:
-        refuse_emptied(around.data_dir / DEVICE_DATABASE, around.data_dir)
+    database = around.data_dir / DEVICE_DATABASE
+    with DataDir(around.data_dir / FOLDER) as folder, FileIdentity(database) as identity:
+        refuse_emptied(database, around.data_dir)
         runtime = _made(DeviceParts(around, device, NoServer()), folder.path)
         try:
             await runtime.start()
+            identity.hold()
             yield runtime.registry
         finally:
             await runtime.close()

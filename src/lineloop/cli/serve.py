@@ -20,6 +20,7 @@ from lineloop.cli.running import Ready
 from lineloop.cli.surroundings import Surroundings
 from lineloop.client.in_process import InProcessTransport
 from lineloop.kit.datadir import DataDir, FileLock
+from lineloop.kit.file_identity import FileIdentity
 from lineloop.server.app import Server
 from lineloop.server.settings import ServerSettings
 from lineloop.settings import Settings
@@ -34,13 +35,14 @@ async def started_server(
 ) -> AsyncGenerator[Server]:
     """The server on its data, started but not listening. Raises what a failed start raises.
 
-    Both are locked: the data directory's part of the server, and the database wherever it lies.
+    All are locked: the data directory's part of the server, and the database by its name and by itself.
     """
     async with AsyncExitStack() as stack:
         own = around.data_dir / SERVER_DATABASE
         stack.enter_context(DataDir(own.parent))
         database = database or own
         stack.enter_context(FileLock(database))
+        identity = stack.enter_context(FileIdentity(database))
         refuse_emptied(database, around.data_dir)
         settings = ServerSettings(database=database, admin_token=around.credentials.admin_token)
         server = Server(
@@ -52,6 +54,7 @@ async def started_server(
             adapters=models.adapters(),
         )
         await server.start()
+        identity.hold()
         stack.push_async_callback(server.close)
         yield server
 

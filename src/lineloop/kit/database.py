@@ -17,6 +17,7 @@ import structlog
 from lineloop.kit.checkpoints import Checkpoints
 from lineloop.kit.clock import Clock
 from lineloop.kit.faults import Faults
+from lineloop.kit.file_identity import refuse_several_names
 from lineloop.kit.filesystem import NetworkFilesystem, refuse_network_filesystem
 from lineloop.kit.readers import Readers, resolve
 from lineloop.kit.storage_errors import (
@@ -112,6 +113,7 @@ class Database:
         DatabaseCorrupt, DatabaseBusyElsewhere, DatabaseUnavailable.
         """
         refuse_network_filesystem(path)
+        refuse_several_names(path)
         database = cls(
             path,
             loop=asyncio.get_running_loop(),

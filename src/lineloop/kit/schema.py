@@ -17,6 +17,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from lineloop.kit.file_identity import refuse_several_names
 from lineloop.kit.filesystem import refuse_network_filesystem
 from lineloop.kit.storage_errors import (
     DatabaseBusyElsewhere,
@@ -55,6 +56,7 @@ def ensure_schema(path: Path, *, package: str, head: str) -> None:
     DatabaseTooNew, NetworkFilesystem, DatabaseCorrupt, DatabaseBusyElsewhere, DatabaseUnavailable.
     """
     refuse_network_filesystem(path)
+    refuse_several_names(path)
     try:
         found = _revision(path)
         if found is None and _create(path, package, head):

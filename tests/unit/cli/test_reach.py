@@ -20,6 +20,16 @@ from lineloop.protocol.errors import ConnectionLost, LoopError
 from lineloop.settings import Settings
 
 ADMIN = "admin-secret-of-the-data-directory"
+OPERATOR = """
+from lineloop import Operator
+
+operator = Operator("mine", display_name="Mine")
+
+
+@operator.reconcile
+async def reconcile(turn):
+    pass
+"""
 
 
 class Listener:
@@ -87,7 +97,7 @@ async def test_no_command_gives_the_directorys_credentials_to_a_server_that_is_n
     own, other = listeners
     announce(tmp_path / "data", own.url)
     file = tmp_path / "mine.py"
-    file.write_text("from lineloop import Operator\n\noperator = Operator('mine', display_name='Mine')\n")
+    file.write_text(OPERATOR)
     monkeypatch.setattr("lineloop.cli.run.set_up_logs", lambda *_: None)
     monkeypatch.delenv("LINELOOP_TOKEN", raising=False)
     line = [word.format(file=file) for word in words] + ["--data-dir", str(tmp_path / "data")]
