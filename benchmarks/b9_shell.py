@@ -38,9 +38,9 @@ class Rounds:
 
     def stream(self, browser: Browser, system: System) -> None:
         context = browser.new_context(locale="en-US", viewport={"width": 1280, "height": 800})
-        shell = Shell(system, context).open()
-        self.interactive(shell)
         with LongConversation(system, MESSAGES) as conversation:
+            shell = Shell(system, context).open()
+            self.interactive(shell)
             conversation.load_all(shell)
             watch = Watch(shell.page)
             for _ in range(ROUNDS):
