@@ -303,12 +303,15 @@ class RunBody(Body):
 
 
 class TokenBody(Body):
-    """POST /v1/tokens; `actor` is an actor or `KIND/KEY`, where the key may be `*`."""
+    """POST /v1/tokens; `actor` is an actor or `KIND/KEY`, where the key may be `*`. Verbs that are given are
+    not none.
+    """
 
     actor: ActorPattern
-    verbs: Annotated[list[Annotated[str, Field(pattern=r"^[a-z_*]{1,32}$")]], Field(max_length=32)] | None = (
-        None
-    )
+    verbs: (
+        Annotated[list[Annotated[str, Field(pattern=r"^[a-z_*]{1,32}$")]], Field(min_length=1, max_length=32)]
+        | None
+    ) = None
 
 
 class ActorBody(Body):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.contract.server.calls import get, speak, wire
 
+from lineloop.protocol.errors import LoopError
 from lineloop.server.settings import ServerSettings
 from lineloop.testing.server_world import ServerWorld, server_world
 
@@ -40,6 +41,28 @@ async def test_verbs_limit_a_token(world: ServerWorld) -> None:
     assert (await speak(reader, conversation, "a", status=403))["code"] == "forbidden"
     unknown = await world.http.post("/v1/tokens", json={"actor": wire("operator/x"), "verbs": ["fly"]})
     assert unknown.status_code == 422
+
+
+async def store_verbs(world: ServerWorld, verbs: str) -> None:
+    """Writes what no command would write."""
+    await world.server.commits.write(lambda tx: tx.run("UPDATE tokens SET verbs = :verbs", {"verbs": verbs}))
+
+
+async def test_a_token_without_verbs_is_refused_and_a_stored_one_allows_nothing(world: ServerWorld) -> None:
+    body = {"actor": wire("operator/echo"), "verbs": []}
+    refused = await world.http.post("/v1/tokens", json=body)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+    for stored in ("", "read,nothing", "?"):
+        token = await world.token("operator/echo")
+        await store_verbs(world, stored)
+        client = world.client({"authorization": f"Bearer {token}"})
+        listed = await client.get("/v1/conversations")
+        assert listed.status_code == (200 if stored.startswith("read") else 403), stored
+        assert (await client.post("/v1/conversations", json={})).json()["code"] == "forbidden"
+        with pytest.raises(LoopError) as none:
+            await world.server.open_link(token)
+        assert none.value.code == "forbidden"
+    await get(world.http, "/tokens")
 
 
 async def test_only_an_admin_makes_lists_and_revokes_tokens(world: ServerWorld) -> None:

@@ -47,11 +47,16 @@ def revoke_token_in(tx: Tx, ctx: CommitContext, token_id: str) -> None:
 
 
 def grant_of_token(tx: Tx, secret: str) -> Grant | None:
-    """What the presented secret allows; None when it is not (or no longer) a token."""
+    """What the presented secret allows; None when it is not (or no longer) a token.
+
+    Stored words that are no ordinary verb allow nothing.
+    """
     row = identities.token_by_digest(tx, digest_of(secret))
     if row is None:
         return None
-    verbs = ORDINARY_VERBS if row.verbs is None else frozenset(Verb(verb) for verb in row.verbs)
+    verbs = ORDINARY_VERBS
+    if row.verbs is not None:
+        verbs = frozenset(verb for verb in ORDINARY_VERBS if str(verb) in row.verbs)
     return Grant(row.pattern, verbs, row.owner_user, token_id=row.id)
 
 
