@@ -13,8 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import PydanticCustomError
 
 from lineloop.kit import json as codec
+from lineloop.kit.limits import size_of_json
 from lineloop.kit.records import record
-from lineloop.protocol.errors import LoopError
+from lineloop.protocol.errors import LimitExceeded, LoopError
 from lineloop.protocol.requests import (
     Body,
     CommitBody,
@@ -23,6 +24,7 @@ from lineloop.protocol.requests import (
     PatchesBody,
     SpeakBody,
     at_most,
+    malformed_json,
     parse_body,
     parse_value,
     request_error,
@@ -30,6 +32,7 @@ from lineloop.protocol.requests import (
 
 PROTOCOL_VERSION = 1
 MAX_FRAME_ITEMS = 1_000
+MAX_ITEM_BYTES = 1024 * 1024
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -69,6 +72,7 @@ class LinkEnd(EndBody):
     message_id: Id
 
 
+_ITEMS = frozenset({"speak", "commit", "patches", "end"})
 _ITEM_LIST = Field(max_length=MAX_FRAME_ITEMS)
 _FRAME_ITEMS = at_most("frame_items", MAX_FRAME_ITEMS)
 FrameId = Annotated[str, Field(min_length=1, max_length=128)] | Annotated[int, Field(strict=True)]
@@ -86,8 +90,11 @@ class ClientFrame(Body):
     pong: dict[str, Any] | None = None
 
     @model_validator(mode="after")
-    def _items_need_an_id(self) -> Self:
-        if self.id is None and (self.speak or self.commit or self.patches or self.end):
+    def _is_answered(self) -> Self:
+        """No frame goes without an answer because it has no id. An empty list asks for its results, too."""
+        if self.id is None and not self.model_fields_set & {"ping", "pong"}:
+            raise PydanticCustomError("value_error", "a frame that is no ping and no pong has an id")
+        if self.id is None and self.model_fields_set & _ITEMS:
             raise PydanticCustomError("value_error", "a frame with items has an id")
         return self
 
@@ -124,12 +131,14 @@ class LinkFrame:
     pong: bool = False
 
 
-def parse_link_frame(raw: bytes | str | dict[str, Any]) -> LinkFrame:
-    """One frame after hello.
+def parse_link_frame(raw: bytes | str | dict[str, Any], *, item_bytes: int = MAX_ITEM_BYTES) -> LinkFrame:
+    """One frame after hello. An item has at most `item_bytes` of compact JSON, as a body has (§8.2).
 
     Raises LoopError when the frame itself is broken; broken items stand as errors.
     """
     try:
+        if _may_exceed(raw, item_bytes):
+            return _parse_items(raw, item_bytes)
         frame = _read(ClientFrame, raw)
         return LinkFrame(
             frame.id,
@@ -141,13 +150,37 @@ def parse_link_frame(raw: bytes | str | dict[str, Any]) -> LinkFrame:
             frame.pong is not None,
         )
     except LoopError:
-        loose = _read(_LooseFrame, raw)
+        return _parse_items(raw, item_bytes)
+
+
+def _may_exceed(raw: bytes | str | dict[str, Any], item_bytes: int) -> bool:
+    """Whether the whole frame is larger than one of its items may be."""
+    if isinstance(raw, dict):
+        try:
+            return size_of_json(raw) > item_bytes
+        except ValueError as error:
+            raise malformed_json(error) from error
+    # A character has at most four bytes.
+    return len(raw) * 4 > item_bytes and len(raw if isinstance(raw, bytes) else _encoded(raw)) > item_bytes
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _parse_items(raw: bytes | str | dict[str, Any], item_bytes: int) -> LinkFrame:
+    """Item by item, where one of them is broken or may be too large."""
+    loose = _read(_LooseFrame, raw)
+
+    def read(model: type[M], name: str, items: list[Any]) -> list[M | LoopError]:
+        return [_item(model, item, f"/{name}/{at}", item_bytes) for at, item in enumerate(items)]
+
     return LinkFrame(
         loose.id,
-        [_item(LinkSpeak, item, f"/speak/{at}") for at, item in enumerate(loose.speak)],
-        [_item(LinkCommit, item, f"/commit/{at}") for at, item in enumerate(loose.commit)],
-        [_item(LinkPatches, item, f"/patches/{at}") for at, item in enumerate(loose.patches)],
-        [_item(LinkEnd, item, f"/end/{at}") for at, item in enumerate(loose.end)],
+        read(LinkSpeak, "speak", loose.speak),
+        read(LinkCommit, "commit", loose.commit),
+        read(LinkPatches, "patches", loose.patches),
+        read(LinkEnd, "end", loose.end),
         loose.ping is not None,
         loose.pong is not None,
     )
@@ -166,8 +199,13 @@ def _read(model: type[M], raw: bytes | str | dict[str, Any]) -> M:
     return parse_value(model, raw) if isinstance(raw, dict) else parse_body(model, raw)
 
 
-def _item(model: type[M], value: Any, pointer: str) -> M | LoopError:
+def _item(model: type[M], value: Any, pointer: str, item_bytes: int) -> M | LoopError:
     try:
+        if size_of_json(value) > item_bytes:
+            detail = {"limit": "body_bytes", "max": item_bytes}
+            return LimitExceeded(f"{pointer}: body_bytes is at most {item_bytes}", detail=detail)
         return model.model_validate(value)
     except ValidationError as error:
         return request_error(error, pointer)
+    except ValueError as error:
+        return malformed_json(error)

@@ -136,6 +136,7 @@ class Server:
             self.ids,
             heartbeat_seconds=settings.heartbeat_seconds,
             frame_bytes=settings.frame_bytes,
+            body_bytes=settings.body_bytes,
         )
         links.epoch = epoch
         return Services(

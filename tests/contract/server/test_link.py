@@ -9,6 +9,7 @@ import pytest
 from tests.contract.server.calls import (
     Json,
     commit,
+    emit,
     end,
     get,
     history,
@@ -19,6 +20,7 @@ from tests.contract.server.calls import (
     wire,
 )
 
+from lineloop.kit import json
 from lineloop.kit.faults import Faults
 from lineloop.protocol.errors import ConnectionLost, LoopError
 from lineloop.server.http.link import MAX_QUEUED_MESSAGES, LinkSession
@@ -52,6 +54,43 @@ async def test_the_first_frame_says_who_one_is_and_which_database_this_is(world:
     assert first["heartbeat_ms"] == 15_000
     await world.restart()
     assert (await hello(await world.link("operator/echo")))["epoch"] == first["epoch"]
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+async def test_an_item_has_the_limit_of_a_body(world: ServerWorld, as_text: bool) -> None:
+    conversation = await world.conversation()
+    await world.invite(conversation, "operator/echo")
+    echo, session = await world.actor("operator/echo"), await world.link("operator/echo")
+    await hello(session)
+    stream = await open_stream(echo, conversation)
+    large, small = "ä" * 530_000, "ä" * 500_000
+    place = {"conversation_id": conversation}
+    speaks = [{**place, "key": f"k{at}", "text": text} for at, text in enumerate([large, small, small])]
+    patches = [{"message_id": stream["id"], "patches": [set_text(1, text)]} for text in (large, small)]
+    frame = {"id": 7, "speak": speaks, "patches": patches}
+    await session.send(json.dumps(frame) if as_text else frame)
+    results = await frame_with(session, "results")
+    assert [result.get("ok", False) for result in results] == [False, True, True, False, True]
+    over_http = [
+        await speak(echo, conversation, "h", large, status=413),
+        await emit(echo, stream["id"], set_text(2, large), status=413),
+    ]
+    for at, problem in zip((0, 3), over_http, strict=True):
+        refused = results[at]["error"]
+        assert (refused["code"], refused["status"]) == ("limit_exceeded", 413)
+        assert refused["context"] == problem["context"] == {"limit": "body_bytes", "max": 1024 * 1024}
+    assert len(await history(echo, conversation)) == 3
+
+
+@pytest.mark.parametrize("frame", ['{"id":null,"speak":[]}', '{"speak":[]}', "{}", '{"ping":{},"end":[]}'])
+async def test_a_frame_without_an_id_is_answered_too(world: ServerWorld, frame: str) -> None:
+    session = await world.link("operator/echo")
+    await hello(session)
+    await session.send(frame)
+    answer = await session.receive()
+    assert (answer["id"], answer["error"]["code"]) == (None, "invalid_request")
+    await session.send('{"id":1,"speak":[]}')
+    assert await session.receive() == {"id": 1, "results": []}
 
 
 async def test_messages_are_pushed_as_they_become_deliverable(world: ServerWorld) -> None:

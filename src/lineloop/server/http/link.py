@@ -103,7 +103,7 @@ class LinkSession:
             raise ConnectionLost("the link is closed")
         self._last_heard_at = self._links.clock.monotonic()
         try:
-            parsed = parse_link_frame(frame)
+            parsed = parse_link_frame(frame, item_bytes=self._links.body_bytes)
         except LoopError as error:
             await self._answer({"id": frame_id_of(frame), "error": error.to_problem()})
             return
@@ -316,6 +316,7 @@ class Links:
         *,
         heartbeat_seconds: float,
         frame_bytes: int,
+        body_bytes: int,
     ) -> None:
         self.commits = commits
         self.bus = bus
@@ -323,6 +324,7 @@ class Links:
         self.ids = ids
         self.heartbeat_seconds = heartbeat_seconds
         self.frame_bytes = frame_bytes
+        self.body_bytes = body_bytes
         self.epoch = ""
         self._sessions: set[LinkSession] = set()
         self._draining = False
