@@ -378,6 +378,18 @@ async def test_an_encoded_slash_makes_no_key(world: ServerWorld) -> None:
     assert (answer.json()["kind"], answer.json()["key"]) == ("operator/echo/helper", "a b")
 
 
+async def test_a_path_or_query_that_is_no_utf8_names_nothing(world: ServerWorld) -> None:
+    body = {"display_name": "x", "lease_ms": 1000}
+    answer = await world.http.put("/v1/actors/operator/%ff", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (404, "route_not_found")
+    for path in ("/v1/conversations/%c3%28", "/v1/conversations/%ed%a0%80/stream", "/apis/%fe"):
+        assert (await world.http.get(path)).json()["code"] == "route_not_found", path
+    answer = await world.http.get("/v1/conversations?actor=operator/%ff")
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert (await get(world.http, "/actors"))["items"] == []
+    assert (await world.http.put("/v1/actors/operator/%C3%A4", json=body)).json()["key"] == "ä"
+
+
 async def test_numbers_about_the_server_need_a_credential(world: ServerWorld) -> None:
     refused = await world.client().get("/metrics")
     assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")

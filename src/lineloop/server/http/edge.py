@@ -11,14 +11,14 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from itertools import count
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
 from lineloop.kit.ids import Ids
-from lineloop.protocol.errors import ErrorCode, Forbidden, LimitExceeded, LoopError
+from lineloop.protocol.errors import ErrorCode, Forbidden, InvalidRequest, LimitExceeded, LoopError
 from lineloop.server.http.hot import HotRoutes
 from lineloop.server.http.metrics import Metrics
 from lineloop.server.http.problems import internal_error, problem_response
@@ -105,7 +105,8 @@ class Edge:
 
     def _check(self, scope: Scope) -> None:
         """Raises host_not_allowed (another site's name points here), origin_not_allowed (another site's
-        page), LimitExceeded for a body that says it is too large, before any of it is read.
+        page), LimitExceeded for a body that says it is too large, before any of it is read; route_not_found
+        and InvalidRequest for a path or a query that is no UTF-8.
         """
         host = origin = None
         announced = 0
@@ -124,6 +125,24 @@ class Edge:
             )
         if announced > self._body_bytes:
             raise _too_large(self._body_bytes)
+        _check_text(scope)
+
+
+def _check_text(scope: Scope) -> None:
+    """What is no UTF-8 names nothing; decoded leniently it would name something else."""
+    path, query = scope.get("raw_path") or b"", scope.get("query_string") or b""
+    if b"%" in path and not _is_utf8(path):
+        raise LoopError("the path is no UTF-8", code=ErrorCode.ROUTE_NOT_FOUND)
+    if b"%" in query and not _is_utf8(query):
+        raise InvalidRequest("the query is no UTF-8")
+
+
+def _is_utf8(encoded: bytes) -> bool:
+    try:
+        unquote_to_bytes(encoded).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def host_name(host: str) -> str:
