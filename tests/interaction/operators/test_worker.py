@@ -265,6 +265,7 @@ async def test_a_late_tool_result_wakes_the_operator_and_receipts_do_not(tmp_pat
         await world.settled()
         before = len(turns)
         device = await world.loop("runtime/laptop")
+        await world.say("hello", to=Actor("runtime", "laptop"))
         agent = await world.loop("operator/agent")
         invoke = await agent.conversation(world.conversation_id).speak(
             envelope("lineup.tool.invoke", {}), key="call-1", target=Actor("runtime", "laptop")
