@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lineloop.cli.chat.harmless import clean
 from lineloop.cli.control import knock
 from lineloop.cli.failures import CommandFailed, Exit
 from lineloop.kit.json import dumps
@@ -94,7 +95,7 @@ def _ask(consequence: str) -> None:
     """Raises CommandFailed: 2 where nobody can be asked, 4 when the answer is not yes."""
     if not sys.stdin.isatty():
         raise CommandFailed("nobody can be asked here; say --yes to agree", Exit.USAGE, hint=consequence)
-    print(f"{consequence} Go on? [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"{clean(consequence)} Go on? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise CommandFailed("nothing was changed: nobody agreed", Exit.REFUSED)
 
@@ -105,6 +106,6 @@ def _show(verb: str, answer: dict[str, Any], *, as_json: bool) -> None:
     elif verb == "list":
         for row in answer["items"]:
             state = row["unavailable"] or ("enabled" if row["enabled"] else "disabled")
-            print(f"{row['app_scope']:20} {row['version']:10} {row['kind']:10} {state}")
+            print(clean(f"{row['app_scope']:20} {row['version']:10} {row['kind']:10} {state}"))
     else:
-        print(f"{answer['app_scope']}: {verb} {answer['state']}")
+        print(clean(f"{answer['app_scope']}: {verb} {answer['state']}"))

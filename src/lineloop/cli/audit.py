@@ -9,6 +9,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+from lineloop.cli.chat.harmless import clean
 from lineloop.cli.failures import CommandFailed, Exit
 from lineloop.device.store.stories import read_stories_of_file
 from lineloop.kit.json import dumps
@@ -38,7 +39,7 @@ def show_audit(settings: Settings, query: AuditQuery, *, as_json: bool) -> int:
         print(dumps({"items": stories}))
     else:
         for story in stories:
-            print("\n".join(_told(story)))
+            print("\n".join(clean(" ".join(line.splitlines())) for line in _told(story)))
     return Exit.DONE
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from enum import IntEnum
 
+from lineloop.cli.chat.harmless import clean
 from lineloop.protocol.errors import ErrorCode, Forbidden, LoopError, NotFound, Unauthorized
 
 
@@ -47,7 +48,7 @@ def failure_of(error: LoopError) -> CommandFailed:
 
 def tell(failure: CommandFailed) -> int:
     """Writes the failure to stderr and answers the exit code."""
-    print(f"lineloop: {failure.message}", file=sys.stderr)
+    print(f"lineloop: {clean(failure.message)}", file=sys.stderr)
     if failure.hint:
-        print(f"  {failure.hint}", file=sys.stderr)
+        print(f"  {clean(failure.hint)}", file=sys.stderr)
     return int(failure.code)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from lineloop.cli.chat.harmless import clean
 from lineloop.cli.failures import Exit
 from lineloop.cli.reach import admin_transport
+from lineloop.client.transport import segment
 from lineloop.kit.json import dumps
 from lineloop.protocol.actors import Actor
 from lineloop.settings import Settings
@@ -37,12 +39,12 @@ async def list_tokens(settings: Settings, *, as_json: bool) -> int:
     else:
         for item in items:
             ended = "  revoked" if item.get("revoked_at") else ""
-            print(f"{item['id']}  {Actor.from_wire(item['actor'])}{ended}")
+            print(clean(f"{item['id']}  {Actor.from_wire(item['actor'])}{ended}"))
     return Exit.DONE
 
 
 async def revoke_token(settings: Settings, token_id: str) -> int:
     """Ends a token at once. Raises NotFound (exit 3)."""
     async with admin_transport(settings) as transport:
-        await transport.request("DELETE", f"/v1/tokens/{token_id}")
+        await transport.request("DELETE", f"/v1/tokens/{segment(token_id)}")
     return Exit.DONE

@@ -12,7 +12,7 @@ from typing import Any, Generic, NotRequired, TypedDict, TypeVar, Unpack
 from lineloop.client.message_handle import MessageHandle
 from lineloop.client.retry import Retry
 from lineloop.client.sse import StreamEvent, stream_resumed
-from lineloop.client.transport import Transport
+from lineloop.client.transport import Transport, segment
 from lineloop.client.writes import Writes
 from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
@@ -91,7 +91,7 @@ class Conversation:
         self._transport = transport
         self._writes = writes
         self._retry = retry
-        self._path = f"/v1/conversations/{conversation_id}"
+        self._path = f"/v1/conversations/{segment(conversation_id)}"
 
     async def info(self) -> ConversationInfo:
         """Name, owner and parent [read]. Raises LoopError `conversation_not_found`."""
@@ -123,7 +123,7 @@ class Conversation:
 
     async def message(self, message_id: str) -> Message:
         """One message [read]. Raises LoopError `message_not_found`."""
-        return Message.from_wire((await self._get(f"/v1/messages/{message_id}")).body)
+        return Message.from_wire((await self._get(f"/v1/messages/{segment(message_id)}")).body)
 
     async def poll(
         self, after: int | None = None, limit: int | None = None, purpose: Sequence[Purpose | str] = ()

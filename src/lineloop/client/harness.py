@@ -13,7 +13,7 @@ from typing import Any, NotRequired, Required, TypedDict, Unpack
 
 from lineloop.client.retry import Retry, is_transient
 from lineloop.client.sse import MessageEvent, StreamEvent, stream_once
-from lineloop.client.transport import Transport
+from lineloop.client.transport import Transport, segment
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.error_codes import ERRORS, ErrorCode
 from lineloop.protocol.errors import ConnectionLost, LoopError
@@ -59,7 +59,9 @@ class Call:
 
     async def get(self) -> Run:
         """The durable state now [read]. Raises LoopError `run_not_found`."""
-        answer = await self._retry.run(lambda: self._transport.request("GET", f"/v1/harness/runs/{self.id}"))
+        answer = await self._retry.run(
+            lambda: self._transport.request("GET", f"/v1/harness/runs/{segment(self.id)}")
+        )
         return Run.from_wire(answer.body)
 
     async def stream(self) -> AsyncGenerator[StreamEvent, None]:
@@ -71,7 +73,7 @@ class Call:
         """
         reconnects = 0
         last_event_id: str | None = None
-        path = f"/v1/harness/runs/{self.id}/stream"
+        path = f"/v1/harness/runs/{segment(self.id)}/stream"
         while True:
             try:
                 async with aclosing(stream_once(self._transport, path, last_event_id)) as events:
@@ -95,7 +97,9 @@ class Call:
             await self._retry.clock.sleep(self._retry.backoff.delay(reconnects - 1))
 
     async def _output(self, message_id: str) -> Message:
-        answer = await self._retry.run(lambda: self._transport.request("GET", f"/v1/messages/{message_id}"))
+        answer = await self._retry.run(
+            lambda: self._transport.request("GET", f"/v1/messages/{segment(message_id)}")
+        )
         return Message.from_wire(answer.body)
 
     async def wait(self) -> Run:
@@ -132,7 +136,7 @@ class Call:
 
     async def cancel(self) -> Run:
         """Ask to stop the run; whether a remote agent stops depends on its harness [write]."""
-        path = f"/v1/harness/runs/{self.id}/cancel"
+        path = f"/v1/harness/runs/{segment(self.id)}/cancel"
         answer = await self._retry.run(lambda: self._transport.request("POST", path))
         return Run.from_wire(answer.body)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, Required, TypedDict, Unpack
 
 from lineloop.client.retry import Retry, is_transient
-from lineloop.client.transport import Transport
+from lineloop.client.transport import Transport, segment
 from lineloop.kit.backoff import Backoff
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import LoopError
@@ -83,7 +83,7 @@ class QuestionHandle:
     async def _read(self, wait_seconds: float) -> Question:
         answer = await self._transport.request(
             "GET",
-            f"/v1/questions/{self.id}",
+            f"/v1/questions/{segment(self.id)}",
             params={"wait_ms": round(wait_seconds * 1000) or None},
             timeout_seconds=wait_seconds + 30.0,
         )
@@ -130,7 +130,7 @@ class Human:
         return QuestionHandle(question_id, self._transport, self._retry)
 
     async def _open(self, conversation_id: str, body: dict[str, Any]) -> QuestionHandle:
-        path = f"/v1/conversations/{conversation_id}/questions"
+        path = f"/v1/conversations/{segment(conversation_id)}/questions"
         answer = await self._retry.run(lambda: self._transport.request("POST", path, json=body))
         return self.question(Question.from_wire(answer.body).id)
 

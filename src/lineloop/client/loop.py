@@ -19,7 +19,7 @@ from lineloop.client.human import Human
 from lineloop.client.link import Link
 from lineloop.client.presence import Presence
 from lineloop.client.retry import Retry
-from lineloop.client.transport import Transport
+from lineloop.client.transport import Transport, segment
 from lineloop.client.writes import Writes
 from lineloop.kit.clock import Clock, SystemClock
 from lineloop.kit.faults import Faults
@@ -120,7 +120,9 @@ class Loop:
 
     async def message(self, message_id: str) -> Message:
         """One message [read]. Raises LoopError `message_not_found`."""
-        answer = await self._retry.run(lambda: self._transport.request("GET", f"/v1/messages/{message_id}"))
+        answer = await self._retry.run(
+            lambda: self._transport.request("GET", f"/v1/messages/{segment(message_id)}")
+        )
         return Message.from_wire(answer.body)
 
     def call(self, run_id: str) -> Call:

@@ -10,7 +10,7 @@ from typing import Any
 
 from lineloop.client.batches import ItemKind
 from lineloop.client.link import Link
-from lineloop.client.transport import Transport
+from lineloop.client.transport import Transport, segment
 from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.messages import Message, MessageStatus
@@ -48,7 +48,7 @@ class Writes:
         if actor is not None:
             body = {**body, "actor": actor.to_wire()}
         answer = await self._transport.request(
-            "POST", f"/v1/conversations/{conversation_id}/messages", json=body
+            "POST", f"/v1/conversations/{segment(conversation_id)}/messages", json=body
         )
         return Message.from_wire(answer.body)
 
@@ -58,7 +58,9 @@ class Writes:
         body: dict[str, Any] = {"position": position}
         if actor is not None:
             body["actor"] = actor.to_wire()
-        await self._transport.request("POST", f"/v1/conversations/{conversation_id}/commit", json=body)
+        await self._transport.request(
+            "POST", f"/v1/conversations/{segment(conversation_id)}/commit", json=body
+        )
         return None
 
     async def patches(
@@ -68,7 +70,7 @@ class Writes:
             item = {"message_id": message_id, "patches": patches}
             return Progress.from_wire(await link.submit(ItemKind.PATCHES, item))
         answer = await self._transport.request(
-            "POST", f"/v1/messages/{message_id}/patches", json={"patches": patches}
+            "POST", f"/v1/messages/{segment(message_id)}/patches", json={"patches": patches}
         )
         return Progress.from_wire(answer.body)
 
@@ -78,5 +80,5 @@ class Writes:
         body = {"seq": seq, "status": status.value}
         if (link := self._link_for(actor)) is not None:
             return Progress.from_wire(await link.submit(ItemKind.END, {"message_id": message_id, **body}))
-        answer = await self._transport.request("POST", f"/v1/messages/{message_id}/end", json=body)
+        answer = await self._transport.request("POST", f"/v1/messages/{segment(message_id)}/end", json=body)
         return Progress.from_wire(answer.body)

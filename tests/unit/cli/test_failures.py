@@ -48,6 +48,11 @@ def test_a_failure_is_told_in_plain_lines(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err == "lineloop: port 1 is taken\n  choose another\n"
 
 
+def test_foreign_words_in_a_failure_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    tell(CommandFailed("\x00\x1b[2J\u202eno luck", hint="one\n  two\x07"))
+    assert capsys.readouterr().err == "lineloop: [2Jno luck\n  one\n  two\n"
+
+
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [

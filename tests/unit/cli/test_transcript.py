@@ -7,7 +7,7 @@ from typing import Any
 from lineloop.cli.chat.calls import clock_text
 from lineloop.cli.chat.transcript import Line, LineKind, Transcript
 from lineloop.protocol.actors import Actor
-from lineloop.protocol.content import envelope_content, text_content
+from lineloop.protocol.content import envelope_content, error_meta, text_content
 from lineloop.protocol.messages import Message, MessageStatus, Purpose
 from lineloop.protocol.questions import QuestionKind, QuestionState, QuestionTerms, question_content
 
@@ -228,3 +228,16 @@ def test_many_runs_of_one_operator_are_one_status_line() -> None:
             key=f"run_{number}",
         )
     assert story.live() == ["assistant is working …"]
+
+
+def test_a_failure_whose_words_are_its_reason_is_told_once() -> None:
+    story = Story()
+    reason = text_content("no luck", meta=error_meta("run_failed", "no luck"))
+    assert story.take(ASSISTANT, reason, status=MessageStatus.FAILED) == [
+        Line(LineKind.TROUBLE, "assistant failed: no luck")
+    ]
+    half = text_content("half of it", meta=error_meta("run_failed", "no luck"))
+    assert [line.text for line in story.take(ASSISTANT, half, status=MessageStatus.FAILED)] == [
+        "half of it",
+        "assistant failed: no luck",
+    ]

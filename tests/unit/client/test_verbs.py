@@ -63,6 +63,27 @@ async def bench() -> AsyncGenerator[Bench, None]:
     await made.loop.close()
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "c1/messages", "/c1"])
+async def test_what_is_no_id_asks_no_other_route(bench: Bench, name: str) -> None:
+    verbs = (
+        lambda: bench.loop.conversation(name).info(),
+        lambda: bench.loop.message(name),
+        lambda: bench.loop.call(name).get(),
+        lambda: bench.loop.conversation("c1").message(name),
+    )
+    for verb in verbs:
+        with pytest.raises(NotFound):
+            await verb()
+    assert bench.asked == []
+
+
+async def test_an_id_stays_one_segment_of_its_path(bench: Bench) -> None:
+    bench.answers(NotFound("no"))
+    with pytest.raises(NotFound):
+        await bench.loop.conversation("a?b#c\u202e %2F").info()
+    assert bench.asked == [("GET", "/v1/conversations/a%3Fb%23c%E2%80%AE%20%252F")]
+
+
 def run(phase: str, **more: Any) -> dict[str, Any]:
     return {
         "id": "r1",

@@ -208,8 +208,11 @@ class Transcript:
         if message.actor.kind == USER:
             return [Line(LineKind.YOU, words, YOU)] if words else []
         name = self.speakers.name(message.actor)
-        lines = [Line(LineKind.OTHER, words, name)] if words else []
-        return lines + _how_it_ended(message, name)
+        ended = _how_it_ended(message, name)
+        # A failure whose words are its reason is told once.
+        if not words or any(line.text.endswith(f": {words}") for line in ended):
+            return ended
+        return [Line(LineKind.OTHER, words, name), *ended]
 
     def _first(self, message: Message) -> bool:
         names = {message.id, f"key:{message.key}"} if message.actor.kind == USER else {message.id}

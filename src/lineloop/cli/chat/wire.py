@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
 from lineloop.cli.chat.speakers import Profile
-from lineloop.client.transport import Transport
+from lineloop.client.transport import Transport, segment
 from lineloop.kit.json import loads
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import ConnectionLost, NotFound
@@ -45,7 +45,7 @@ class ChatWire:
         """
         for root_id in filter(None, (wanted, remembered)):
             try:
-                answer = await transport.request("GET", f"/v1/conversations/{root_id}")
+                answer = await transport.request("GET", f"/v1/conversations/{segment(root_id)}")
             except NotFound:
                 if wanted:
                     raise
@@ -65,13 +65,13 @@ class ChatWire:
     async def _page(self, extra: dict[str, str]) -> list[Message]:
         params = {"order": "desc", "limit": str(HISTORY), **extra}
         answer = await self._transport.request(
-            "GET", f"/v1/conversations/{self.root_id}/messages", params=params
+            "GET", f"/v1/conversations/{segment(self.root_id)}/messages", params=params
         )
         return [Message.from_wire(item) for item in answer.body["items"]]
 
     async def follow(self, after: str | None) -> AsyncIterator[Event]:
         """Events from `after` on. Raises ConnectionLost when the stream breaks or ends."""
-        path = f"/v1/conversations/{self.root_id}/stream"
+        path = f"/v1/conversations/{segment(self.root_id)}/stream"
         async with self._transport.events(path, last_event_id=after) as stream:
             yield Event(None)  # connected, even when there is nothing to tell
             async for event in stream:
@@ -89,7 +89,7 @@ class ChatWire:
         """Speaks as the person; the same key never speaks twice."""
         body = {"key": key, "text": text, "target": self.to.to_wire()}
         answer = await self._transport.request(
-            "POST", f"/v1/conversations/{self.root_id}/messages", json=body
+            "POST", f"/v1/conversations/{segment(self.root_id)}/messages", json=body
         )
         return Message.from_wire(answer.body)
 
@@ -97,7 +97,9 @@ class ChatWire:
         """Answers a card, or dismisses it with None; the reply as it is stored."""
         body: dict[str, Any] = {"reply_to_id": question_id}
         body |= {"dismiss": True} if value is None else {"value": value}
-        answer = await self._transport.request("POST", f"/v1/questions/{question_id}/answer", json=body)
+        answer = await self._transport.request(
+            "POST", f"/v1/questions/{segment(question_id)}/answer", json=body
+        )
         return Message.from_wire(answer.body["answer"])
 
     async def online(self) -> list[Profile]:
@@ -119,6 +121,6 @@ class ChatWire:
         """Whether the one we talk to, or `by`, has dealt with everything up to `offset`."""
         from lineloop.protocol.resources import participant
 
-        answer = await self._transport.request("GET", f"/v1/conversations/{self.root_id}/resource")
+        answer = await self._transport.request("GET", f"/v1/conversations/{segment(self.root_id)}/resource")
         line = participant(answer.body, by or self.to)
         return line is not None and line.committed >= offset

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NoReturn, Protocol
 
+from lineloop.client.transport import segment
 from lineloop.control.resources import DEFAULT_NAMESPACE, Resource
 from lineloop.control.store import Labels, ResourceList, WatchEvent, WatchType
 from lineloop.kit import json
@@ -48,7 +49,7 @@ class ServerStore:
     async def get(self, kind: str, name: str, *, namespace: str = DEFAULT_NAMESPACE) -> Resource:
         """Raises NotFound (`resource_not_found`)."""
         try:
-            return _whole(kind, await self._apis.document(f"{_path(kind, namespace)}/{name}"))
+            return _whole(kind, await self._apis.document(f"{_path(kind, namespace)}/{segment(name)}"))
         except NotFound as error:
             raise NotFound(f"there is no {kind} {name}", code=ErrorCode.RESOURCE_NOT_FOUND) from error
 
@@ -134,7 +135,7 @@ def _path(kind: str, namespace: str | None) -> str:
     plural = _PLURALS.get(kind)
     if plural is None:
         raise NotFound(f"the server has no kind {kind}", code=ErrorCode.RESOURCE_NOT_FOUND)
-    return f"{_ROOT}/{plural}" if namespace is None else f"{_ROOT}/namespaces/{namespace}/{plural}"
+    return f"{_ROOT}/{plural}" if namespace is None else f"{_ROOT}/namespaces/{segment(namespace)}/{plural}"
 
 
 def _selector(labels: Labels | None) -> str | None:
