@@ -94,6 +94,11 @@ class HttpConnection(HttpToolsProtocol):
             self._rest_since = self.loop.time()
         super().on_response_complete()
 
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP is refused in the words of every other refusal. Called by uvicorn."""
+        self.transport.write(_refusal("400 Bad Request", LoopError(msg, code=ErrorCode.MALFORMED_REQUEST)))
+        self.transport.close()
+
     def resume_writing(self) -> None:
         self._outflow.flows()
         super().resume_writing()
@@ -154,9 +159,14 @@ class LinkConnection(WebSocketsSansIOProtocol):
 def _too_late() -> bytes:
     """The answer to a request whose head did not come in time."""
     error = LoopError("the request did not arrive in time", code=ErrorCode.REQUEST_TIMEOUT)
+    return _refusal("408 Request Timeout", error)
+
+
+def _refusal(status: str, error: LoopError) -> bytes:
+    """A whole answer with the problem document of `error`, after which the connection ends."""
     body = json.dumps(error.to_problem()).encode()
     head = (
-        "HTTP/1.1 408 Request Timeout\r\n"
+        f"HTTP/1.1 {status}\r\n"
         "content-type: application/problem+json\r\n"
         f"content-length: {len(body)}\r\n"
         "connection: close\r\n\r\n"

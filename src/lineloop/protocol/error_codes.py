@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 class ErrorCode(StrEnum):
     MALFORMED_JSON = "malformed_json"
+    MALFORMED_REQUEST = "malformed_request"
     INVALID_REQUEST = "invalid_request"
     UNKNOWN_FIELD = "unknown_field"
     LIMIT_EXCEEDED = "limit_exceeded"
@@ -114,6 +115,7 @@ class ErrorFacts(NamedTuple):
 
 ERRORS: dict[str, ErrorFacts] = {
     "malformed_json": ErrorFacts(400, False, "The body is not JSON."),
+    "malformed_request": ErrorFacts(400, False, "What came is no HTTP request; the connection ends."),
     "invalid_request": ErrorFacts(
         422, False, "The request is well-formed JSON but breaks a rule; `errors` names each place."
     ),

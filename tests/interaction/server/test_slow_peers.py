@@ -157,6 +157,22 @@ async def test_a_head_that_does_not_come_ends_the_connection(world: Served, star
     assert problem_in(await peer.answer()) == (408, "request_timeout")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"hello\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: x\r\n\r\n",
+        b"G\xff / HTTP/1.1\r\n\r\n",
+    ],
+)
+async def test_what_is_no_http_gets_a_coded_refusal_and_the_connection_ends(
+    world: Served, words: bytes
+) -> None:
+    peer = await world.peer()
+    await peer.send(words)
+    assert problem_in(await peer.answer()) == (400, "malformed_request")
+
+
 async def test_a_head_that_trickles_ends_the_connection(world: Served) -> None:
     peer = await world.peer()
     await peer.send(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: ")
