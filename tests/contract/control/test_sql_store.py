@@ -181,3 +181,21 @@ async def test_a_closed_store_tells_that_storage_is_gone(sql_store: SqlStore, da
         with pytest.raises(LoopError) as caught:
             await attempt
         assert caught.value.code == ErrorCode.STORAGE_UNAVAILABLE
+
+
+@pytest.mark.parametrize("body", ["{}", "[]", "null", '{"metadata":[]}', '{"metadata":{}}', "{"])
+async def test_a_row_that_no_store_wrote_is_named_as_damage(database: Database, body: str) -> None:
+    clock = FakeClock()
+    store = SqlStore(database, clock, Ids(clock))
+    created = await store.create(sample("a"))
+    await database.write(lambda tx: tx.run("UPDATE resources SET body = :body", {"body": body}))
+    name = created["metadata"]["name"]
+    for call in (
+        store.get(KIND, name),
+        store.list(KIND, labels={"a": "b"}),
+        store.patch(KIND, name, {"spec": {}}),
+        store.delete(KIND, name),
+    ):
+        with pytest.raises(LoopError) as broken:
+            await call
+        assert broken.value.code is ErrorCode.STORAGE_CORRUPT

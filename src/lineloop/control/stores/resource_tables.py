@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from lineloop.control.resources import Resource, ResourceKey, check_size, labels_of, owner_uids, uid_of
 from lineloop.kit.database import Tx
 from lineloop.kit.json import dumps, loads
+from lineloop.protocol.error_codes import ErrorCode
+from lineloop.protocol.errors import LoopError
 
 DDL: tuple[str, ...] = (
     """
@@ -52,6 +54,7 @@ DDL: tuple[str, ...] = (
     "INSERT INTO resource_counter(id, version, compacted) VALUES (1, 0, 0)",
 )
 
+_PARTS = ("metadata", "spec", "status")
 _KEY = "kind = :kind AND namespace = :namespace AND name = :name"
 
 
@@ -207,7 +210,14 @@ def _body(resource: Resource) -> str:
 
 
 def _resource(row: Any) -> Resource:
-    return _versioned(loads(row["body"]), row["version"])
+    """Raises LoopError (`storage_corrupt`) for a row that no store wrote."""
+    try:
+        resource = loads(row["body"])
+    except ValueError:
+        resource = None
+    if not isinstance(resource, dict) or not all(isinstance(resource.get(part), dict) for part in _PARTS):
+        raise LoopError("a stored resource is broken", code=ErrorCode.STORAGE_CORRUPT)
+    return _versioned(resource, row["version"])
 
 
 def _versioned(resource: Resource, version: int) -> Resource:
