@@ -267,8 +267,8 @@ def chat(  # noqa: PLR0913 (every option of a command is a parameter)
 ) -> None:
     """Talk to your agents in the terminal.
 
-    With TEXT: say it once, wait for its answer, exit. Exit code 75 means that it was sent and that the answer
-    waits for yours to a question: give it with --answer or --dismiss.
+    With TEXT: say it once, wait for its answer, exit. Exit code 75 means that the answer waits for yours to a
+    question (give it with --answer or --dismiss), or that the server is gone; what became of TEXT is said.
     """
     settings = settings_for(data_dir, server, token)
 

@@ -214,4 +214,7 @@ async def _named_breaks(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:
 
 
 def _lost(error: Exception) -> ConnectionLost:
-    return ConnectionLost(f"the connection broke: {type(error).__name__} {error}".rstrip())
+    message = f"the connection broke: {type(error).__name__} {error}".rstrip()
+    # Without a connection nothing of the call can have arrived.
+    never = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    return ConnectionLost(message, detail={"reached": False} if never else None)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,37 @@ from lineloop.cli.chat.once import Exchange
 from lineloop.cli.chat.transcript import Line, LineKind
 from lineloop.cli.chat.wire import ChatWire
 from lineloop.cli.failures import CommandFailed, Exit
+from lineloop.client.transport import Response, ServerSentEvent, Transport
 from lineloop.kit.ids import Ids
 from lineloop.operators.operator import Operator
 from lineloop.operators.turn import Turn
 from lineloop.protocol.actors import Actor
+from lineloop.protocol.errors import ConnectionLost
 from lineloop.protocol.messages import Purpose
 from lineloop.testing.operator_world import transport_to
+
+
+class Breaking:
+    """A transport that loses calls: `lose` tells of a call, before it is made, how it fails."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.close, self.lines, self.open_link = inner.close, inner.lines, inner.open_link
+        self.lose: Callable[[str, str], str] = lambda method, path: ""
+
+    async def request(self, method: str, path: str, **more: Any) -> Response:
+        how = self.lose(method, path)
+        if how == "unreached":
+            raise ConnectionLost("nobody listens", detail={"reached": False})
+        answer = await self._inner.request(method, path, **more)
+        if how == "unanswered":
+            raise ConnectionLost("the answer is lost")
+        return answer
+
+    def events(self, path: str, **more: Any) -> AbstractAsyncContextManager[AsyncIterator[ServerSentEvent]]:
+        if self.lose("GET", path):
+            raise ConnectionLost("nobody listens", detail={"reached": False})
+        return self._inner.events(path, **more)
 
 
 @dataclass
@@ -31,11 +57,16 @@ class Terminal:
     to: Actor = ASSISTANT
     shown: list[Line] = field(default_factory=list[Line])
     notes: list[str] = field(default_factory=list[str])
+    lose: Callable[[str, str], str] | None = None
+    last: Exchange | None = None
 
     async def exchange(self) -> Exchange:
         server = self.world.world.server
-        wire = ChatWire(transport_to(server, server.admin_token), self.world.conversation_id, self.to)
-        return Exchange(wire, server.clock, Ids(server.clock), self.shown.append, self.notes.append)
+        transport = Breaking(transport_to(server, server.admin_token))
+        transport.lose = self.lose or transport.lose
+        wire = ChatWire(transport, self.world.conversation_id, self.to)
+        self.last = Exchange(wire, server.clock, Ids(server.clock), self.shown.append, self.notes.append)
+        return self.last
 
     async def say(self, text: str, seconds: float = 60.0) -> Exchange:
         made = await self.exchange()
@@ -214,6 +245,8 @@ async def test_a_recipient_that_is_not_online_is_named_at_once_and_the_text_wait
         await terminal.say("hi")
     assert caught.value.code is Exit.TEMPORARY
     assert terminal.notes == ["operator/nobody is not online; what you said is stored and waits for it"]
+    assert "online" in caught.value.message
+    assert caught.value.message not in terminal.notes
     assert await inputs(terminal) == ["hi"]
 
 
@@ -235,3 +268,64 @@ def always_fails() -> Operator:
         raise RuntimeError("always")
 
     return operator
+
+
+def lost_for(
+    terminal: Terminal, seconds: float, how: str, concerns: Callable[[str, str], bool] = lambda *_: True
+) -> Callable[[str, str], str]:
+    """Calls are lost from the first that is concerned on, for that long."""
+    clock = terminal.world.world.clock
+    began: float | None = None
+
+    def lose(method: str, path: str) -> str:
+        nonlocal began
+        if began is None and concerns(method, path):
+            began = clock.monotonic()
+        return how if began is not None and clock.monotonic() < began + seconds else ""
+
+    return lose
+
+
+def speaks(method: str, path: str) -> bool:
+    return method == "POST" and path.endswith("/messages")
+
+
+def looks(_: str, path: str) -> bool:
+    return path.endswith("/resource")
+
+
+@pytest.mark.parametrize("how", ["unreached", "unanswered"])
+@pytest.mark.parametrize("concerns", [speaks, looks])
+async def test_a_server_that_comes_back_is_waited_for_and_its_answer_printed(
+    terminal: Terminal, how: str, concerns: Callable[[str, str], bool]
+) -> None:
+    terminal.lose = lost_for(terminal, 20, how, concerns)
+    said = await terminal.say("hello", seconds=60)
+    assert said.failure() is None
+    assert any("Hello!" in text for text in terminal.texts(LineKind.OTHER))
+    assert await inputs(terminal) == ["hello"], "sent once"
+    assert terminal.notes[:1] == ["the connection is lost; trying again for 30 s"]
+
+
+@pytest.mark.parametrize(
+    ("concerns", "how", "fate", "stored"),
+    [
+        (lambda *_: True, "unreached", "was not sent", []),
+        (speaks, "unreached", "was not sent", []),
+        (speaks, "unanswered", "is not known", ["hello"]),
+        (looks, "unreached", "was sent", ["hello"]),
+    ],
+)
+async def test_a_server_that_stays_away_leaves_no_doubt_about_the_text(
+    terminal: Terminal, concerns: Callable[[str, str], bool], how: str, fate: str, stored: list[str]
+) -> None:
+    terminal.lose = lost_for(terminal, 1000, how, concerns)
+    with pytest.raises(CommandFailed) as caught:
+        await terminal.say("hello", seconds=60)
+    assert caught.value.code is Exit.TEMPORARY
+    assert fate in caught.value.message
+    again = f"lineloop chat --conversation {terminal.world.conversation_id}"
+    assert (again in caught.value.hint) == bool(stored)
+    assert await inputs(terminal) == stored
+    assert terminal.last is not None
+    assert fate in terminal.last.fate()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from rich.console import Console
 
@@ -21,7 +22,7 @@ from lineloop.cli.chat.painter import plain
 from lineloop.cli.chat.session import ChatSession
 from lineloop.cli.chat.transcript import Line
 from lineloop.cli.chat.wire import ChatWire
-from lineloop.cli.failures import CommandFailed, Exit
+from lineloop.cli.failures import CommandFailed, Exit, failure_of
 from lineloop.cli.reach import person_transport
 from lineloop.cli.running import CHAT, read_private, write_private
 from lineloop.client.transport import Transport
@@ -30,6 +31,7 @@ from lineloop.kit.ids import Ids
 from lineloop.kit.json import dumps
 from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
+from lineloop.protocol.errors import LoopError
 from lineloop.settings import Settings
 
 
@@ -50,18 +52,38 @@ class ChatOptions:
     question: str | None = None
     ends_system: bool = False
 
+    @property
+    def says_one_thing(self) -> bool:
+        return self.text is not None or self.answer is not None or self.dismiss
+
+
+@contextmanager
+def _nothing_sent(options: ChatOptions) -> Generator[None]:
+    """Without a server, whoever wanted to say one thing hears that it was not said."""
+    try:
+        yield
+    except (CommandFailed, LoopError) as error:
+        failure = failure_of(error) if isinstance(error, LoopError) else error
+        if failure.code is not Exit.TEMPORARY or not options.says_one_thing:
+            raise
+        raise CommandFailed(
+            f"what you said was not sent; {failure.message}", failure.code, hint=failure.hint
+        ) from error
+
 
 async def run_chat(settings: Settings, options: ChatOptions) -> int:
     """Raises LoopError, CommandFailed."""
     tolerate_encodings()
     _check(options)
     to = Actor.parse(options.to)
-    transport = person_transport(settings)
+    with _nothing_sent(options):
+        transport = person_transport(settings)
     clock = SystemClock()
     ids = Ids(clock)
     try:
-        wire = await _join(settings, options, transport, to)
-        if options.text is not None or options.answer is not None or options.dismiss:
+        with _nothing_sent(options):
+            wire = await _join(settings, options, transport, to)
+        if options.says_one_thing:
             return await _once(Exchange(wire, clock, ids, _shower(options), write_note), options)
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             return await exchange_lines(
@@ -119,8 +141,7 @@ async def _once(exchange: Exchange, options: ChatOptions) -> int:
         else:
             await exchange.answer(options.answer, options.question)
     except asyncio.CancelledError:
-        if exchange.sent is not None:
-            write_note("lineloop: left; what you said was sent and stays")
+        write_note(f"lineloop: left; {exchange.fate()}")
         raise
     finally:
         if options.as_json and exchange.sent is not None:

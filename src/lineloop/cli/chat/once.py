@@ -2,7 +2,8 @@
 pipe, and for the answer to a question.
 
 Decides when an exchange is over: the answer to our message is there and all is told; or it cannot come before
-the person has answered a question, and which one that is.
+the person has answered a question, and which one that is. A server that is gone is waited for a while
+(steady.py); if it does not come back, that and what became of our message is said.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from lineloop.cli.chat.cards import OpenQuestion
 from lineloop.cli.chat.harmless import clean
 from lineloop.cli.chat.output import OutputLost
+from lineloop.cli.chat.steady import Steady
 from lineloop.cli.chat.transcript import Line, LineKind, Transcript
 from lineloop.cli.chat.waiting import away_text, taken_up
 from lineloop.cli.chat.wire import ChatWire
@@ -51,6 +53,7 @@ class Exchange:
         self._asker: Actor = wire.to
         self._answered: OpenQuestion | None = None
         self._cards: set[str] = set()
+        self._steady = Steady(clock, note)
         self._broken: CommandFailed | None = None
         self.transcript = Transcript(wire.root_id)
         self.sent: Message | None = None
@@ -60,7 +63,7 @@ class Exchange:
         """Sends the text once and waits. Raises LoopError when it is refused, CommandFailed when nobody
         answers or the output is lost.
         """
-        after = await self._load()
+        after = await self._reached()
         key = self._ids.make("chat")
         self.transcript.echo(key, text)
         await self._carry_out(after, lambda: self._wire.say(key, text))
@@ -70,7 +73,7 @@ class Exchange:
 
         Raises CommandFailed: no such question (3), several and none named, a value that is not offered (2).
         """
-        after = await self._load()
+        after = await self._reached()
         question = self._chosen(question_id)
         value = None if typed is None else question.value_of(typed)
         if typed is not None and value is None:
@@ -118,6 +121,28 @@ class Exchange:
             ],
         }
 
+    def fate(self) -> str:
+        """What became of our message, as far as it is known."""
+        if self.sent is not None:
+            return "what you said was sent and stays"
+        if self._steady.uncertain:
+            return "whether what you said was sent is not known"
+        return "what you said was not sent"
+
+    async def _reached(self) -> str:
+        """Loads. Raises CommandFailed when there is no server, LoopError when it refuses."""
+        try:
+            return await self._load()
+        except ConnectionLost as error:
+            raise self._lost(error) from error
+
+    def _lost(self, error: LoopError) -> CommandFailed:
+        """A failure that says what became of our message, and where its answer can be read."""
+        failure = failure_of(error)
+        is_there = self.sent is not None or self._steady.uncertain
+        look = f"see what has come of it: lineloop chat --conversation {self._wire.root_id}"
+        return CommandFailed(f"{self.fate()}; {failure.message}", failure.code, hint=look if is_there else "")
+
     async def _load(self) -> str:
         self.transcript.speakers.learn(await self._wire.online())
         messages, after = await self._wire.history()
@@ -149,7 +174,10 @@ class Exchange:
     async def _carry_out(self, after: str, send: Callable[[], Awaitable[Message]]) -> None:
         async with Tasks("chat") as tasks:
             tasks.spawn(self._follow(after), name="follow")
-            self.sent = await send()
+            try:
+                self.sent = await self._steady.run(send)
+            except LoopError as error:
+                raise self._lost(error) from error
             is_away = self.transcript.speakers.is_away(self._asker)
             if is_away:
                 self._note(away_text(self._asker))
@@ -159,8 +187,10 @@ class Exchange:
                 patience = AWAY_SECONDS if is_away else PATIENCE_SECONDS
                 await with_timeout(self._clock, patience, self._over())
             except TimeoutError:
-                why = away_text(self._asker) if is_away else "your message was sent; nobody answered"
-                raise CommandFailed(why, Exit.TEMPORARY) from None
+                came = f"{self._asker} has not come online" if is_away else "nobody answered"
+                raise CommandFailed(f"your message was sent; {came}", Exit.TEMPORARY) from None
+            except LoopError as error:
+                raise self._lost(error) from error
         if self._broken is not None:
             raise self._broken
         if self.blocked is not None and self.blocked.id not in self._cards:
@@ -189,7 +219,7 @@ class Exchange:
             except OutputLost as lost:
                 self._broken = lost
             except LoopError as error:
-                self._broken = failure_of(error)
+                self._broken = self._lost(error)
 
     async def _say_that_nothing_comes(self) -> None:
         await self._clock.sleep(NOTE_SECONDS)
@@ -238,7 +268,8 @@ class Exchange:
         """Whether the one who is to answer has dealt with our message."""
         if self.sent is None or self.sent.offset is None:
             return False
-        return await self._wire.consumed(self.sent.offset, self._asker)
+        offset = self.sent.offset
+        return await self._steady.run(lambda: self._wire.consumed(offset, self._asker))
 
     def _root(self) -> str | None:
         """What our message is about in the end: itself, or what the question that it answers was about."""

@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
 from lineloop.cli.chat.speakers import Profile
-from lineloop.client.transport import Transport, segment
+from lineloop.client.transport import Transport
 from lineloop.kit.json import loads
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import ConnectionLost, NotFound
 from lineloop.protocol.messages import Message
+from lineloop.protocol.paths import segment
 
 HISTORY = 60
 NAME = "Terminal"
