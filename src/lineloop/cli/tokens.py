@@ -7,9 +7,9 @@ from typing import Any
 from lineloop.cli.chat.harmless import clean
 from lineloop.cli.failures import Exit
 from lineloop.cli.reach import admin_transport
-from lineloop.client.transport import segment
 from lineloop.kit.json import dumps
 from lineloop.protocol.actors import Actor
+from lineloop.protocol.paths import segment
 from lineloop.settings import Settings
 
 

@@ -12,12 +12,13 @@ from typing import Any, Generic, NotRequired, TypedDict, TypeVar, Unpack
 from lineloop.client.message_handle import MessageHandle
 from lineloop.client.retry import Retry
 from lineloop.client.sse import StreamEvent, stream_resumed
-from lineloop.client.transport import Transport, segment
+from lineloop.client.transport import Transport
 from lineloop.client.writes import Writes
 from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import InvalidRequest
 from lineloop.protocol.messages import ConversationInfo, Message, MessageStatus, Purpose
+from lineloop.protocol.paths import segment
 
 T = TypeVar("T")
 

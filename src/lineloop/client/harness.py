@@ -13,11 +13,12 @@ from typing import Any, NotRequired, Required, TypedDict, Unpack
 
 from lineloop.client.retry import Retry, is_transient
 from lineloop.client.sse import MessageEvent, StreamEvent, stream_once
-from lineloop.client.transport import Transport, segment
+from lineloop.client.transport import Transport
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.error_codes import ERRORS, ErrorCode
 from lineloop.protocol.errors import ConnectionLost, LoopError
 from lineloop.protocol.messages import Message
+from lineloop.protocol.paths import segment
 from lineloop.protocol.runs import Run, RunPhase, RunResult
 
 MAX_RECONNECTS = 3

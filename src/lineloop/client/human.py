@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, Required, TypedDict, Unpack
 
 from lineloop.client.retry import Retry, is_transient
-from lineloop.client.transport import Transport, segment
+from lineloop.client.transport import Transport
 from lineloop.kit.backoff import Backoff
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import LoopError
+from lineloop.protocol.paths import segment
 from lineloop.protocol.questions import Question, QuestionState
 
 LONG_POLL_SECONDS = 25.0

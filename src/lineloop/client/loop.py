@@ -19,7 +19,7 @@ from lineloop.client.human import Human
 from lineloop.client.link import Link
 from lineloop.client.presence import Presence
 from lineloop.client.retry import Retry
-from lineloop.client.transport import Transport, segment
+from lineloop.client.transport import Transport
 from lineloop.client.writes import Writes
 from lineloop.kit.clock import Clock, SystemClock
 from lineloop.kit.faults import Faults
@@ -27,6 +27,7 @@ from lineloop.kit.tasks import Tasks
 from lineloop.protocol.actors import HARNESS, OPERATOR, Actor
 from lineloop.protocol.errors import Forbidden
 from lineloop.protocol.messages import ConversationInfo, Message
+from lineloop.protocol.paths import segment
 
 
 class HarnessVerbs(Harness):

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import field
 from typing import Any, Protocol
-from urllib.parse import quote
 
 from lineloop.kit import json as codec
 from lineloop.kit.records import record
@@ -20,7 +19,6 @@ from lineloop.protocol.errors import (
     ConnectionLost,
     InvalidRequest,
     LoopError,
-    NotFound,
     Overloaded,
     StorageUnavailable,
 )
@@ -60,13 +58,6 @@ class LinkConnection(Protocol):
     async def close(self) -> None:
         """End the connection; a waiting `receive` raises ConnectionLost. Repeating it is harmless."""
         ...
-
-
-def segment(name: str) -> str:
-    """An id as one segment of a path. Raises NotFound for what names nothing there, but another route."""
-    if not name.strip(".") or "/" in name:
-        raise NotFound(f"nothing has the id {name!r}")
-    return quote(name, safe="")
 
 
 class Transport(Protocol):

@@ -10,10 +10,11 @@ from typing import Any
 
 from lineloop.client.batches import ItemKind
 from lineloop.client.link import Link
-from lineloop.client.transport import Transport, segment
+from lineloop.client.transport import Transport
 from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.messages import Message, MessageStatus
+from lineloop.protocol.paths import segment
 
 
 @record

@@ -1,15 +1,11 @@
-"""Measures that limits are checked against: rates, sizes, depths.
+"""A measure that rates are checked against.
 
-This module measures; which limit holds where, and which error a breach gives, is decided by its user.
+Which limit holds where, and which error a breach gives, is decided by its user.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 from lineloop.kit.clock import Clock
-from lineloop.kit.json import dumps
 
 
 class TokenBucket:
@@ -43,36 +39,3 @@ class TokenBucket:
         now = self._clock.monotonic()
         self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
         self._filled_at = now
-
-
-def size_of_json(value: Any) -> int:
-    """Bytes of the value's compact JSON in UTF-8. Raises ValueError when it is not JSON."""
-    return len(dumps(value).encode())
-
-
-def depth_of_json(value: Any, limit: int) -> int:
-    """How deep lists and objects nest (a scalar is 0, `{}` is 1); counting stops at `limit + 1`.
-
-    Never recurses, so that hostile depth costs no stack.
-    """
-    level: list[Any] = [value]
-    depth = 0
-    while depth <= limit:
-        below: list[Any] = []
-        nested = False
-        for item in level:
-            children = _children(item)
-            if children is not None:
-                nested = True
-                below.extend(children)
-        if not nested:
-            return depth
-        depth += 1
-        level = below
-    return depth
-
-
-def _children(item: Any) -> Iterable[Any] | None:
-    if isinstance(item, dict):
-        return item.values()
-    return item if isinstance(item, list) else None

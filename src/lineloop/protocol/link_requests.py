@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import PydanticCustomError
 
 from lineloop.kit import json as codec
-from lineloop.kit.limits import size_of_json
+from lineloop.kit.json_size import size_of_json
 from lineloop.kit.records import record
 from lineloop.protocol.errors import LimitExceeded, LoopError
 from lineloop.protocol.requests import (

@@ -23,7 +23,7 @@ from lineloop.device.core_apps.wire_size import (
 )
 from lineloop.device.decide.person import TITLE_CHARS, is_addressable, title_from
 from lineloop.device.models import AnnouncedModels, FoundServer, ModelInUse
-from lineloop.kit.limits import size_of_json
+from lineloop.kit.json_size import size_of_json
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import LoopError, StorageUnavailable

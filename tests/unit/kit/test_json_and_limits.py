@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from lineloop.kit.backoff import Backoff
 from lineloop.kit.json import canonical, dumps, loads, strict_loads
-from lineloop.kit.limits import TokenBucket, depth_of_json, size_of_json
+from lineloop.kit.json_size import depth_of_json, size_of_json
+from lineloop.kit.limits import TokenBucket
 from lineloop.testing import FakeClock
 
 scalars = (

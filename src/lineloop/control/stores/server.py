@@ -11,12 +11,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NoReturn, Protocol
 
-from lineloop.client.transport import segment
 from lineloop.control.resources import DEFAULT_NAMESPACE, Resource
 from lineloop.control.store import Labels, ResourceList, WatchEvent, WatchType
 from lineloop.kit import json
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import ConnectionLost, LoopError, NotFound
+from lineloop.protocol.paths import segment
 from lineloop.protocol.resources import API_VERSION, CONVERSATION_KIND, CONVERSATIONS
 
 _ROOT = f"/apis/{API_VERSION}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from lineloop.kit.limits import size_of_json
+from lineloop.kit.json_size import size_of_json
 
 # A frame has 1.25 MiB; what stands around the messages, and the shell's own wrapper, need some of it.
 MAX_MESSAGE_BYTES = 900_000
