@@ -148,4 +148,10 @@ async def test_a_token_for_every_device_makes_none_of_a_name_that_nobody_registe
     await speak(anything, root, "known", actor=DEVICE)
     await speak(anything, root, "new", actor=INVENTED)
     assert INVENTED not in await members(world, root)
+    lease = {"display_name": "all", "lease_ms": 9000}
+    refused = await anything.put("/v1/actors/runtime/*", json=lease)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+    person = await world.actor("user/local")
+    for client in (person, world.http):
+        await speak(client, root, "all", target="runtime/*", status=403)
     await device.close()

@@ -10,7 +10,7 @@ from lineloop.kit.records import record
 from lineloop.protocol.actors import RUNTIME, USER, Actor
 from lineloop.protocol.errors import ErrorCode, Forbidden, NotFound
 from lineloop.server.commit.context import CommitContext
-from lineloop.server.decide.access import Grant
+from lineloop.server.decide.access import Grant, is_pattern
 from lineloop.server.records import Conversation, is_operator
 from lineloop.server.store import consumers, conversations, identities, messages
 from lineloop.server.wakeup.bus import ConsumersChanged, ParticipantJoined
@@ -83,7 +83,9 @@ def _require_reachable(tx: Tx, conversation: Conversation, actor: Actor, by: Gra
     if actor.kind != RUNTIME or consumers.get(tx, conversation.root_id, actor) is not None:
         return
     owner = conversation.owner
-    if by is not None and by.is_admin:
+    if is_pattern(actor):
+        allowed = False  # a token for many devices is none of them
+    elif by is not None and by.is_admin:
         allowed = identities.is_known_device(tx, actor)
     else:
         is_owner = by is not None and owner.kind == USER and by.allows(owner)

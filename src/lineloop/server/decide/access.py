@@ -67,9 +67,11 @@ class Grant:
         """The actor to act as: the one named in the request, else the credential's own.
 
         Raises Forbidden when the credential may not act as `named`, InvalidRequest when it names nobody by
-        itself.
+        itself, or a pattern is named.
         """
         if named is not None:
+            if is_pattern(named):
+                raise InvalidRequest("who acts is one actor and no pattern", pointer="/actor")
             if not self.allows(named):
                 raise Forbidden(f"this credential may not act as {named}", detail={"actor": str(named)})
             return named
