@@ -119,6 +119,9 @@ class Runner:
             if free <= 0:
                 continue
             claims = await self._quietly(self._port.claim(self._holder, free, self._lease_ms), "claim") or []
+            if self._stopping:
+                await self._quietly(self._port.release([claim.lease for claim in claims]), "release")
+                return
             for claim in claims:
                 self._begin(claim)
             if len(claims) == free:
@@ -196,6 +199,8 @@ class Runner:
             return _lost("the run was interrupted and this harness cannot continue")
         if claim.submitting is not None:
             return _lost("the run was interrupted while it was being handed over")
+        if self._stopping:
+            return None  # given back with the others
         work = self._adapter_tasks.spawn(
             _unwinding(self._work(drive, adapter)), name=f"{claim.request.run_id}/adapter"
         )

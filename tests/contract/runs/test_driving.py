@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import ClassVar
 
 import pytest
@@ -9,6 +10,7 @@ from structlog.testing import capture_logs
 from tests.contract.runs.run_world import RunWorld
 
 from lineloop.harness.adapters.demo import DemoAdapter
+from lineloop.harness.adapters.port import RunIO, RunRequest, RunResult
 from lineloop.harness.port import Lease
 from lineloop.protocol.machines import RunPhase
 from lineloop.protocol.messages import MessageStatus
@@ -152,6 +154,39 @@ async def test_a_server_that_starts_anew_takes_up_the_runs_of_the_dead_at_once(w
     await world.reach(run, RunPhase.SUCCEEDED)
     assert (await world.run(run)).lease_token > held.lease_token
     assert (await world.text(run)).startswith("1 2 3 4 5.")
+
+
+class Clinging(DemoAdapter):
+    """Does not let go at once when it is cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_go = asyncio.Event()
+
+    async def run(self, request: RunRequest, io: RunIO) -> RunResult:
+        try:
+            return await super().run(request, io)
+        finally:
+            await self.may_go.wait()
+
+
+async def test_a_run_that_comes_during_a_stop_is_given_back_and_nothing_crashes(world: RunWorld) -> None:
+    adapter = Clinging()
+    runner = await world.start_engine(adapter)
+    working = await world.submit("/slow 5")
+    await world.reach(working, RunPhase.RUNNING)
+    world.engines.clear()
+    with capture_logs() as logged:
+        stopping = asyncio.ensure_future(runner.stop())
+        run = await world.submit("/slow 5", key="k2")
+        while not (await world.run(run)).lease_token:
+            await world.clock.advance(0.01)
+        await world.clock.advance(0.01)
+        adapter.may_go.set()
+        await stopping
+    assert not [entry for entry in logged if entry["log_level"] == "error"]
+    for each in (working, run):
+        assert not (await world.run(each)).is_held(world.clock.now_ms())
 
 
 async def test_a_graceful_stop_gives_every_run_back_at_once(world: RunWorld) -> None:
