@@ -137,6 +137,8 @@ interface FreshChatProps {
 function FreshChat({ core, state, memory, onBegun }: FreshChatProps) {
   const composer = useRef<ComposerHandle>(null);
   const here = useRef(true);
+  // The conversation that was made for words which were then not accepted: they go there when sent again.
+  const made = useRef<string | null>(null);
   const [making, setMaking] = useState<{ busy: boolean; failed: string | null }>({ busy: false, failed: null });
   useEffect(() => {
     here.current = true;
@@ -149,10 +151,10 @@ function FreshChat({ core, state, memory, onBegun }: FreshChatProps) {
   const send = async (text: string, recipient: Recipient | null) => {
     setMaking({ busy: true, failed: null });
     try {
-      const made = await core.dispatch("create_conversation", {});
-      const id = made["id"] as string;
+      const id = (made.current ??= (await core.dispatch("create_conversation", {}))["id"] as string);
       const target = recipient === null || recipient === "everyone" ? {} : { target: recipient };
       core.say({ conversation_id: id, text, ...target });
+      made.current = null;
       if (recipient !== null) memory.keepRecipient(id, recipient);
       if (here.current) onBegun(id);
     } catch (error) {
@@ -175,7 +177,10 @@ function FreshChat({ core, state, memory, onBegun }: FreshChatProps) {
         busy={making.busy}
         running={null}
         lastSaid={() => null}
-        onSend={(text, recipient) => void send(text, recipient)}
+        onSend={(text, recipient) => {
+          void send(text, recipient);
+          return null;
+        }}
       />
     </div>
   );

@@ -5,6 +5,13 @@
 
 import type { JsonObject } from "@lineloop/ui-model";
 import type { Readable } from "./store.ts";
+import { MAX_FRAME_BYTES, isTooLarge } from "./wire.ts";
+
+/** What one saying may hold, as JSON: a frame with room for everything beside the words. */
+export const MAX_SAID_BYTES = MAX_FRAME_BYTES - 16 * 1024;
+
+export const isTooLong = (text: string): boolean =>
+  text.length > MAX_SAID_BYTES || isTooLarge(JSON.stringify(text), MAX_SAID_BYTES);
 
 /** How the page stands to the Runtime; `connection` of the chat state says how the Runtime stands to the server. */
 export type LinkPhase = "connecting" | "online" | "gone" | "unauthenticated";
@@ -82,7 +89,10 @@ export interface ChatCore {
   /** The outbox of the page, oldest first, over all conversations. */
   readonly outbox: Readable<readonly Waiting[]>;
 
-  /** Keeps it, sends it now or later, exactly once. Never throws; answers the key. */
+  /**
+   * Keeps it, sends it now or later, exactly once. Answers the key.
+   * Throws a LoopError when nothing was kept: `limit_exceeded` (see isTooLong), `storage_unavailable` (no room).
+   */
   say(saying: Saying): string;
   /** Tries a refused one once more. */
   again(key: string): void;

@@ -8,7 +8,7 @@ import type { Access } from "./access.ts";
 import type { LinkPhase } from "./chat-core.ts";
 import { Store } from "./store.ts";
 import { freshId, type Time } from "./time.ts";
-import { event, lost, object, read, request, type Incoming } from "./wire.ts";
+import { event, isTooLarge, lost, object, read, request, tooLarge, type Incoming } from "./wire.ts";
 
 /** The part of a WebSocket that is used. */
 export interface Socket {
@@ -119,13 +119,15 @@ export class RuntimeClient {
 
   #ask(socket: Socket, type: string, payload: JsonObject, wait_ms: number): Promise<JsonObject> {
     const id = freshId("req");
+    const text = request(id, type, payload);
+    if (isTooLarge(text)) return Promise.reject(tooLarge());
     return new Promise((resolve, reject) => {
       const stop = this.#parts.time.after(wait_ms, () => {
         this.#pending.delete(id);
         reject(lost());
       });
       this.#pending.set(id, { resolve, reject, stop });
-      socket.send(request(id, type, payload));
+      socket.send(text);
     });
   }
 

@@ -8,7 +8,7 @@ import type { JsonObject } from "@lineloop/ui-model";
 import type { RuntimeClient } from "./client.ts";
 import { Store } from "./store.ts";
 import { freshId, type Time } from "./time.ts";
-import { lost, object, read, request } from "./wire.ts";
+import { isTooLarge, lost, object, read, request, tooLarge } from "./wire.ts";
 
 const SDK = "shell/1";
 const ANSWER_WAIT_MS = 30_000;
@@ -54,7 +54,7 @@ export class CoreSession {
     client.onOnline(() => void this.#open());
   }
 
-  /** Rejects with LoopError, `connection_lost` while there is no session. */
+  /** Rejects with LoopError: `connection_lost` while there is no session, `limit_exceeded` for too large a frame. */
   request(type: string, payload: JsonObject): Promise<JsonObject> {
     return this.init.get() === null ? Promise.reject(lost()) : this.#ask(type, payload);
   }
@@ -114,13 +114,16 @@ export class CoreSession {
     const session = this.#session;
     if (session === null) return Promise.reject(lost());
     const id = freshId("req");
+    const text = request(id, type, payload);
+    // The Runtime has no answer for a frame that it does not read, so it never gets one.
+    if (isTooLarge(text)) return Promise.reject(tooLarge());
     return new Promise((resolve, reject) => {
       const stop = this.#time.after(ANSWER_WAIT_MS, () => {
         this.#pending.delete(id);
         reject(lost());
       });
       this.#pending.set(id, { resolve, reject, stop });
-      this.#client.send("frame", { session, text: request(id, type, payload) });
+      this.#client.send("frame", { session, text });
     });
   }
 

@@ -1,13 +1,14 @@
 // What a person said and the Runtime has not taken yet: kept in the browser, sent in order, taken once.
 //
 // Every entry is its own record of the storage, so that two tabs never overwrite each other; both may send the
-// same one, because the Runtime takes a key only once. Without a storage (or when it is full) entries live as
-// long as the page.
+// same one, because the Runtime takes a key only once. What finds no room in the storage is not accepted, so that
+// nothing is promised which a reload would lose. What can never be sent is refused here and holds nothing back.
 
 import { LoopError, isObject, type JsonObject } from "@lineloop/ui-model";
-import type { ActorName, Saying, Waiting } from "./chat-core.ts";
+import { isTooLong, type ActorName, type Saying, type Waiting } from "./chat-core.ts";
 import { Store } from "./store.ts";
 import { freshId, type Time } from "./time.ts";
+import { tooLarge } from "./wire.ts";
 
 const PREFIX = "lineloop.outbox.";
 const AGAIN_MS = 1_000;
@@ -41,10 +42,12 @@ export class Outbox {
     this.reload();
   }
 
+  /** Throws LoopError, and keeps nothing, for what is too long or has no room. */
   say(saying: Saying): string {
+    if (isTooLong(saying.text)) throw tooLarge();
     const key = freshId("say");
     this.#number += 1;
-    this.#keep({
+    const entry: Kept = {
       key,
       conversation_id: saying.conversation_id,
       text: saying.text,
@@ -54,14 +57,17 @@ export class Outbox {
       state: "waiting",
       code: null,
       number: this.#number,
-    });
+    };
+    if (!this.#store(entry)) throw new LoopError("storage_unavailable", "The browser has no room for it.");
+    this.#kept.set(key, entry);
+    this.#publish();
     this.#flush();
     return key;
   }
 
   again(key: string): void {
     const entry = this.#kept.get(key);
-    if (entry?.state === "refused") this.#keep({ ...entry, state: "waiting", code: null });
+    if (entry?.state === "refused") this.#keep(judged({ ...entry, state: "waiting", code: null }));
     this.#flush();
   }
 
@@ -90,7 +96,8 @@ export class Outbox {
         const entry = parse(storage.getItem(name));
         if (entry !== null && PREFIX + entry.key === name) {
           found.add(entry.key);
-          this.#kept.set(entry.key, entry);
+          // What the page knows better than a full storage stays as the page knows it.
+          if (!this.#unstored.has(entry.key)) this.#kept.set(entry.key, judged(entry));
         }
       }
       for (const key of [...this.#kept.keys()]) {
@@ -103,10 +110,13 @@ export class Outbox {
 
   #keep(entry: Kept): void {
     this.#kept.set(entry.key, entry);
-    const stored = this.#withStorage((storage) => storage.setItem(PREFIX + entry.key, JSON.stringify(entry)));
-    if (stored) this.#unstored.delete(entry.key);
+    if (this.#store(entry)) this.#unstored.delete(entry.key);
     else this.#unstored.add(entry.key);
     this.#publish();
+  }
+
+  #store(entry: Kept): boolean {
+    return this.#withStorage((storage) => storage.setItem(PREFIX + entry.key, JSON.stringify(entry)));
   }
 
   /** Whether it could be done; a storage may be full or forbidden. */
@@ -161,6 +171,11 @@ export class Outbox {
     this.#stopTimer();
     this.#stopTimer = this.#parts.time.after(wait_ms, () => this.#flush());
   }
+}
+
+/** What is too long to be sent does not wait: it lay here before it was refused at once. */
+function judged(entry: Kept): Kept {
+  return isTooLong(entry.text) ? { ...entry, state: "refused", code: "limit_exceeded" } : entry;
 }
 
 function parse(text: string | null): Kept | null {

@@ -4,6 +4,15 @@ import { LoopError, fromProblem, isObject, type Json, type JsonObject } from "@l
 
 export const VERSION = 1;
 
+/** What the Runtime takes in one frame of a core session (spec/protocol.md §10.1); a larger one gets no answer. */
+export const MAX_FRAME_BYTES = 256 * 1024;
+
+const UTF8 = new TextEncoder();
+
+export function isTooLarge(text: string, max_bytes = MAX_FRAME_BYTES): boolean {
+  return text.length > max_bytes || UTF8.encode(text).length > max_bytes;
+}
+
 export type Incoming =
   | { readonly kind: "event"; readonly type: string; readonly payload: JsonObject }
   | { readonly kind: "answer"; readonly to: string; readonly ok: JsonObject }
@@ -44,6 +53,10 @@ function readRefusal(to: string, error: JsonObject): Incoming {
 
 export function object(value: Json | undefined): JsonObject {
   return isObject(value) ? value : {};
+}
+
+export function tooLarge(): LoopError {
+  return new LoopError("limit_exceeded", "This is too large to send.");
 }
 
 export function lost(): LoopError {

@@ -60,7 +60,11 @@ describe("cards", () => {
     fireEvent.keyDown(words, { key: "Enter" });
     await tell(() => later.refuse("connection_lost"));
     expect(words.value).toBe("  olives ");
-    expect(screen.getByRole("alert").textContent).toContain("connection_lost");
+    expect(screen.getByRole("alert").textContent).toContain("still here: the connection was lost. connection_lost");
+    await tell(() => core.link.set("gone"));
+    expect(screen.queryByRole("alert")).not.toBeNull();
+    await tell(() => core.link.set("online"));
+    expect(screen.queryByRole("alert")).toBeNull();
     fireEvent.click(button("Answer", card()));
     expect(core.asks("answer").map((one) => one["value"])).toEqual(["olives", "olives"]);
   });

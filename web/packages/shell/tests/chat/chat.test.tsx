@@ -64,7 +64,7 @@ describe("conversations", () => {
     await waitFor(() => expect(opened).toEqual(["conv_c"]));
     await tell(() => core.snapshot({}, "conv_c"));
     await tell(() => core.outbox.update(([one]) => (one === undefined ? [] : [{ ...one, state: "refused", code: "overloaded" }])));
-    expect(screen.getByRole("alert").textContent).toContain("overloaded");
+    expect(screen.getByRole("alert").textContent).toContain("Not sent: there is too much to do just now. overloaded");
     fireEvent.click(button("Try again"));
     expect(core.asks("again")).toEqual([{ key: "key_1" }]);
     expect(core.asks("create_conversation")).toHaveLength(1);
@@ -101,6 +101,64 @@ describe("conversations", () => {
 });
 
 describe("writing", () => {
+  test("what is too long is not accepted, is said in words, and stays where it was written", async () => {
+    show();
+    write("a".repeat(2_000_000));
+    press("Enter");
+    expect(core.outbox.get()).toEqual([]);
+    expect(field().value).toHaveLength(2_000_000);
+    expect(screen.getByRole("alert").textContent).toMatch(/Not sent: it is too long.*limit_exceeded/);
+    expect(localStorage.length).toBe(0);
+    write("shorter");
+    expect(screen.queryByRole("alert")).toBeNull();
+    press("Enter");
+    expect(core.outbox.get()).toMatchObject([{ text: "shorter" }]);
+    expect(field().value).toBe("");
+  });
+
+  test("first words that are too long make no conversation", () => {
+    show(null);
+    write("a".repeat(2_000_000));
+    press("Enter");
+    expect(core.asks("create_conversation")).toEqual([]);
+    expect(screen.getByRole("alert").textContent).toContain("it is too long");
+  });
+
+  test("what the browser has no room for stays where it was written, and it is said", async () => {
+    show();
+    core.full = true;
+    write("some words");
+    press("Enter");
+    expect(field().value).toBe("some words");
+    expect(screen.getByRole("alert").textContent).toContain("there is no room to keep it");
+    core.full = false;
+    press("Enter");
+    expect(core.outbox.get()).toMatchObject([{ text: "some words" }]);
+    expect(screen.queryByRole("alert")).toBeNull();
+  });
+
+  test("first words without room go, sent again, into the conversation that was made for them", async () => {
+    core.answers.set("create_conversation", () => ({ id: "conv_c" }));
+    core.full = true;
+    show(null);
+    write("first words");
+    press("Enter");
+    await waitFor(() => expect(screen.getByRole("alert").textContent).toContain("no room"));
+    expect(field().value).toBe("first words");
+    core.full = false;
+    press("Enter");
+    await waitFor(() => expect(opened).toEqual(["conv_c"]));
+    expect(core.asks("create_conversation")).toHaveLength(1);
+  });
+
+  test("a suggestion chosen twice is there once", () => {
+    show(null);
+    const suggestion = button("What can you do here?");
+    fireEvent.click(suggestion);
+    fireEvent.click(suggestion);
+    expect(field().value).toBe("What can you do here?");
+  });
+
   test("Enter sends, Shift-Enter does not, and neither does the Enter of an input method", () => {
     show();
     write("你好");

@@ -28,10 +28,13 @@ export class FakeCore implements ChatCore {
   /** Every request and action, in order; an action's type is its name. */
   readonly asked: Asked[] = [];
   readonly answers = new Map<string, Answerer>();
+  /** The browser has no room for another saying. */
+  full = false;
   readonly followings = new Set<Following>();
   #keys = 0;
 
   say(saying: Saying): string {
+    if (this.full) throw refusal("storage_unavailable");
     this.#keys += 1;
     const key = `key_${this.#keys}`;
     const { target = null, reply_to_id = null } = saying;

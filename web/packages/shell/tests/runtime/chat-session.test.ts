@@ -153,11 +153,11 @@ describe("what a person says", () => {
     expect(again[0]?.payload["id"]).toBe(key);
   });
 
-  test("is kept when refused, until tried again or discarded; a full storage loses nothing", async () => {
+  test("is kept when refused, until tried again or discarded, also when the storage has become full", async () => {
     const chat = new Chat();
-    chat.storage.full = true;
     await chat.open();
     const key = chat.core.say({ conversation_id: "c1", text: "one" });
+    chat.storage.full = true;
     chat.refuse(chat.inner("action.dispatch")[0]?.id, "limit_exceeded");
     await settle();
     chat.core.reloadOutbox();
@@ -168,6 +168,41 @@ describe("what a person says", () => {
     await settle();
     chat.core.discard(key);
     expect(chat.core.outbox.get()).toEqual([]);
+  });
+
+  test("is not accepted when the browser has no room for it", () => {
+    const chat = new Chat();
+    chat.storage.full = true;
+    expect(() => chat.core.say({ conversation_id: "c1", text: "one" })).toThrow(expect.objectContaining({ code: "storage_unavailable" }));
+    expect(chat.core.outbox.get()).toEqual([]);
+  });
+
+  test.each([
+    ["letters", "a".repeat(2_000_000)],
+    ["letters of three bytes", "字".repeat(90_000)],
+    ["characters that are escaped", "\u0001".repeat(50_000)],
+  ])("is not accepted when it is too long: %s", async (_, text) => {
+    const chat = new Chat();
+    await chat.open();
+    expect(() => chat.core.say({ conversation_id: "c1", text })).toThrow(expect.objectContaining({ code: "limit_exceeded" }));
+    expect(chat.core.outbox.get()).toEqual([]);
+    expect(chat.storage.length).toBe(0);
+    expect(chat.inner("action.dispatch")).toEqual([]);
+  });
+
+  test("and lies here too long from before is refused and holds nothing back, also tried again", async () => {
+    const storage = new FakeStorage();
+    const old = { key: "say_old", conversation_id: "c1", text: "a".repeat(2_000_000), created_at: "1970-01-01T00:00:00.000Z" };
+    storage.setItem("lineloop.outbox.say_old", JSON.stringify({ ...old, state: "waiting", number: 1 }));
+    const chat = new Chat(storage);
+    expect(chat.core.outbox.get()).toMatchObject([{ key: "say_old", state: "refused", code: "limit_exceeded" }]);
+    await chat.open();
+    chat.core.again("say_old");
+    const next = chat.core.say({ conversation_id: "c1", text: "next" });
+    expect(chat.inner("action.dispatch").map((say) => say.payload["id"])).toEqual([next]);
+    expect(chat.core.outbox.get()[0]).toMatchObject({ key: "say_old", state: "refused", code: "limit_exceeded" });
+    chat.core.discard("say_old");
+    expect(storage.getItem("lineloop.outbox.say_old")).toBeNull();
   });
 
   test("waits and tries again by itself when the Runtime cannot take it just now", async () => {
@@ -194,6 +229,16 @@ describe("what a person says", () => {
     await settle();
     expect(chat.inner("action.dispatch")).toHaveLength(2);
   });
+});
+
+test("nothing is sent that is larger than a frame: the Runtime would never answer it", async () => {
+  const chat = new Chat();
+  const socket = await chat.open();
+  const before = socket.sent.length;
+  const value = "a".repeat(2_000_000);
+  await expect(chat.core.dispatch("answer", { value })).rejects.toMatchObject({ code: "limit_exceeded" });
+  await expect(chat.world.client.request("models.choose", { target: value })).rejects.toMatchObject({ code: "limit_exceeded" });
+  expect(socket.sent).toHaveLength(before);
 });
 
 test("an action fails at once while the Runtime is gone", async () => {

@@ -1,10 +1,11 @@
 // A question to the person. What it shows as answered is what the server has stored, never what was clicked.
 
 import { LoopError, type Block } from "@lineloop/ui-model";
-import { useId, useState, type FormEvent, type KeyboardEvent } from "react";
+import { useEffect, useId, useState, type FormEvent, type KeyboardEvent } from "react";
 import { useForms, useText } from "../../i18n/index.ts";
 import { DECLINED, labelOf, readQuestion, type QuestionTerms } from "../model/question.ts";
 import { useKeyed } from "../model/keyed.ts";
+import { refusalText } from "../model/refusal-words.ts";
 import { at, type Message } from "../model/wire.ts";
 import { useConversation } from "../view/context.ts";
 import { isComposing } from "../view/composing.ts";
@@ -35,6 +36,13 @@ function useAnswer(message: Message) {
   const held = useKeyed(transcript.answers, message.id);
   const [own, setSending] = useState<Sending>({ state: "idle" });
   const [over, setOver] = useState<string | null>(null);
+  // Once the connection is back nothing is said of its loss any more.
+  useEffect(() => {
+    const goOn = (now: Sending): Sending => (now.state === "failed" && now.code === "connection_lost" ? { state: "idle" } : now);
+    return core.link.subscribe(() => {
+      if (core.link.get() === "online") setSending(goOn);
+    });
+  }, [core]);
   const told = held?.key === over ? undefined : held;
   const sending: Sending =
     told === undefined
@@ -140,7 +148,7 @@ function OpenQuestion({ question, message }: { readonly question: QuestionTerms;
       </fieldset>
       {sending.state === "failed" ? (
         <p className="card-error" role="alert">
-          {t("chat.card.failed")} <code>{sending.code}</code>
+          {t("chat.card.failed")} {refusalText(t, sending.code)} <code>{sending.code}</code>
         </p>
       ) : null}
     </form>

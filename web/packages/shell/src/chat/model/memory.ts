@@ -1,7 +1,7 @@
 // What the page remembers for the person: unsent drafts and whom they spoke to last, per conversation.
 // Storage may be full or forbidden; then it is remembered until the page goes.
 
-import type { ActorName } from "../../runtime/chat-core.ts";
+import { isTooLong, type ActorName } from "../../runtime/chat-core.ts";
 
 const DRAFT = "lineloop.chat.draft.";
 const RECIPIENT = "lineloop.chat.recipient.";
@@ -25,7 +25,11 @@ export class Memory {
   }
 
   keepDraft(conversationId: string, text: string): void {
-    this.#write(DRAFT + conversationId, text === "" ? null : text);
+    // What is too long to be sent would take the room of what can be.
+    if (isTooLong(text)) {
+      this.#write(DRAFT + conversationId, null);
+      this.#kept.set(DRAFT + conversationId, text);
+    } else this.#write(DRAFT + conversationId, text === "" ? null : text);
   }
 
   recipient(conversationId: string): Recipient | null {

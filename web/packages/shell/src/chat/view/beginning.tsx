@@ -2,6 +2,7 @@
 
 import { DEMO, type ChatState } from "../../runtime/chat-core.ts";
 import { useText } from "../../i18n/index.ts";
+import { refusalText } from "../model/refusal-words.ts";
 
 export interface BeginningProps {
   readonly state: ChatState | null;
@@ -35,7 +36,7 @@ export function Beginning({ state, failed, onPick }: BeginningProps) {
       )}
       {failed === null ? null : (
         <p className="beginning-failed" role="alert">
-          {t("chat.begin.failed")} <code>{failed}</code>
+          {t("chat.begin.failed")} {refusalText(t, failed)} <code>{failed}</code>
         </p>
       )}
     </div>

@@ -2,9 +2,10 @@
 
 import { ArrowUp } from "lucide-react";
 import { useEffect, useImperativeHandle, useRef, useState, type KeyboardEvent, type Ref } from "react";
-import type { ChatState } from "../../runtime/chat-core.ts";
+import { isTooLong, type ChatState } from "../../runtime/chat-core.ts";
 import { useText } from "../../i18n/index.ts";
 import { nameOf, type Memory, type Recipient } from "../model/memory.ts";
+import { refusalText } from "../model/refusal-words.ts";
 import { isComposing } from "./composing.ts";
 import { StopInstead } from "./message-row.tsx";
 import { RecipientPicker } from "./recipient-picker.tsx";
@@ -24,7 +25,8 @@ export interface ComposerProps {
   readonly running: string | null;
   /** What ↑ brings back. */
   readonly lastSaid: () => string | null;
-  readonly onSend: (text: string, recipient: Recipient | null) => void;
+  /** The code with which it was not accepted, or null: then the field is emptied. */
+  readonly onSend: (text: string, recipient: Recipient | null) => string | null;
   readonly ref?: Ref<ComposerHandle>;
 }
 
@@ -36,16 +38,19 @@ export function Composer(props: ComposerProps) {
   const field = useRef<HTMLTextAreaElement>(null);
   const [text, setText] = useState(() => memory.draft(conversationId));
   const [chosen, setChosen] = useState(() => memory.recipient(conversationId));
+  const [refused, setRefused] = useState<string | null>(null);
   const recipient = chosen ?? firstThere(state);
 
   const write = (value: string) => {
     setText(value);
+    setRefused(null);
     memory.keepDraft(conversationId, value);
   };
   useImperativeHandle(ref, () => ({
     focus: () => field.current?.focus(),
     edit(value) {
-      write(text.trim() === "" ? value : `${value}\n${text}`);
+      // Asked for twice, as a double click does, it is there once.
+      if (text !== value && !text.startsWith(`${value}\n`)) write(text.trim() === "" ? value : `${value}\n${text}`);
       field.current?.focus();
     },
   }));
@@ -56,9 +61,9 @@ export function Composer(props: ComposerProps) {
 
   const send = () => {
     if (text.trim() === "" || busy) return;
-    onSend(text, recipient);
-    setText("");
-    memory.keepDraft(conversationId, "");
+    const code = isTooLong(text) ? "limit_exceeded" : onSend(text, recipient);
+    if (code === null) write("");
+    else setRefused(code);
   };
   const onKeyDown = (event: KeyboardEvent<HTMLTextAreaElement>) => {
     if (isComposing(event)) return;
@@ -84,6 +89,11 @@ export function Composer(props: ComposerProps) {
         send();
       }}
     >
+      {refused === null ? null : (
+        <p className="composer-refused" role="alert">
+          {t("chat.saying.refused")} {refusalText(t, refused)} <code>{refused}</code>
+        </p>
+      )}
       <textarea
         ref={field}
         rows={Math.min(text.split("\n").length, LINES_AT_MOST)}

@@ -6,6 +6,7 @@ import { useForms, useText } from "../../i18n/index.ts";
 import { Blocks, ErrorBlock } from "../blocks/blocks.tsx";
 import { rowIdOf } from "../blocks/reply-card.tsx";
 import { useKeyed } from "../model/keyed.ts";
+import { refusalText } from "../model/refusal-words.ts";
 import type { Row } from "../model/rows.ts";
 import type { SayingView } from "../model/transcript.ts";
 import { detailTarget, errorOf, isStreaming, readable, speakerOf, type Message } from "../model/wire.ts";
@@ -161,7 +162,7 @@ function StopButton({ messageId }: { readonly messageId: string }) {
       </button>
       {wish?.state === "failed" ? (
         <span className="stop-failed" role="alert">
-          {t("chat.stop_failed")} <code>{wish.code}</code>
+          {t("chat.stop_failed")} {refusalText(t, wish.code)} <code>{wish.code}</code>
         </span>
       ) : null}
     </>
@@ -235,7 +236,8 @@ function Refused({ saying }: { readonly saying: SayingView }) {
   return (
     <div className="saying-refused" role="alert">
       <span>
-        {t("chat.saying.refused")} {saying.code === null ? null : <code>{saying.code}</code>}
+        {t("chat.saying.refused")} {refusalText(t, saying.code)}{" "}
+        {saying.code === null ? null : <code>{saying.code}</code>}
       </span>
       <button type="button" className="button quiet small" onClick={again}>
         <RotateCcw size={13} aria-hidden /> {t("chat.saying.again")}

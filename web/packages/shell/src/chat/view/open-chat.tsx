@@ -1,6 +1,7 @@
 // One open conversation: its transcript, where one writes, and the work behind a message. Another conversation is
 // another one of these; nothing is carried over.
 
+import { LoopError } from "@lineloop/ui-model";
 import { useCallback, useEffect, useMemo, useRef, useState, type RefObject } from "react";
 import type { ChatCore } from "../../runtime/chat-core.ts";
 import { useText } from "../../i18n/index.ts";
@@ -62,10 +63,16 @@ export function OpenChat(props: OpenChatProps) {
   );
   const send = (text: string, recipient: Recipient | null) => {
     const target = recipient === null || recipient === "everyone" ? {} : { target: recipient };
-    core.say({ conversation_id: conversationId, text, ...target });
+    try {
+      core.say({ conversation_id: conversationId, text, ...target });
+    } catch (error) {
+      if (!(error instanceof LoopError)) throw error;
+      return error.code;
+    }
     if (recipient !== null) memory.keepRecipient(conversationId, recipient);
     setSelected(null);
     setSaid((count) => count + 1);
+    return null;
   };
   const lastSaid = useCallback(() => {
     const id = transcript.view.get().lastInput;
