@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 LANES = 2
 PYTEST = [sys.executable, "-m", "pytest"]
-QUICK = ["tests/unit", "tests/machines", "tests/contract", "tests/interaction"]
+QUICK = ["tests/unit", "tests/machines"]
+TOGETHER = ["tests/contract", "tests/interaction"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ PARTS: dict[str, Part] = {
     "web-types": Part(["npm", "run", "--silent", "typecheck"]),
     "web": Part(["npx", "vitest", "run"], "vitest"),
     "quick": Part([*PYTEST, "-n", "2", "-m", "not slow", "--hypothesis-profile=quick", *QUICK], "pytest"),
-    "slow": Part([*PYTEST, "-n", "2", "-m", "slow", *QUICK], "pytest", alone=True),
+    "together": Part([*PYTEST, "-n", "2", "-m", "not slow", *TOGETHER], "pytest", alone=True),
+    "slow": Part([*PYTEST, "-n", "2", "-m", "slow", *QUICK, *TOGETHER], "pytest", alone=True),
     "faults": Part([*PYTEST, "-n", "2", "tests/faults"], "pytest", alone=True),
     "blackbox": Part([*PYTEST, "-n", "2", "tests/blackbox"], "pytest", alone=True),
     "browser": Part([*PYTEST, "-n", "2", "--dist", "loadfile", "tests/browser"], "pytest", alone=True),
@@ -70,6 +72,7 @@ GROUPS: dict[str, list[str]] = {
         "quick",
         *GATES[1:],
         "web",
+        "together",
         "slow",
         "faults",
         "blackbox",
