@@ -3,8 +3,8 @@
 import { ChevronUp } from "lucide-react";
 import { lazy, Suspense, useCallback, useEffect, useRef, useState } from "react";
 import { Chat } from "./chat/index.tsx";
+import { useFirstScreen } from "./firstrun/beginning.ts";
 import { Door } from "./firstrun/door.tsx";
-import { pass, useModelChosen, wasPassed } from "./firstrun/passed.ts";
 import { useText } from "./i18n/index.ts";
 import type { Parts } from "./parts.ts";
 import { announce } from "./runtime/announce.ts";
@@ -98,12 +98,10 @@ function Above({ parts, settings, onSettings }: AboveProps) {
   const sheets = useStore(desk.sheets);
   const state = useStore(chat.state);
   const link = useStore(parts.client.link);
-  const chosen = useModelChosen(desk);
-  const [passed, setPassed] = useState(() => wasPassed(localStorage));
+  const firstScreen = useFirstScreen(desk);
   const first = sheets[0];
   const asks = first !== undefined && link === "online";
-  const begins = chosen === false && !passed;
-  const covers = asks || settings || begins;
+  const covers = asks || settings || firstScreen.shown;
   useEffect(() => covered.set(covers), [covered, covers]);
   if (asks) {
     const title = state?.conversations.find((row) => row.id === first.conversation_id)?.title ?? "";
@@ -117,14 +115,10 @@ function Above({ parts, settings, onSettings }: AboveProps) {
       />
     );
   }
-  if (begins) {
-    const done = () => {
-      pass(localStorage);
-      setPassed(true);
-    };
+  if (firstScreen.shown) {
     return (
       <Suspense>
-        <FirstRun desk={desk} onDone={done} />
+        <FirstRun desk={desk} screen={firstScreen} />
       </Suspense>
     );
   }

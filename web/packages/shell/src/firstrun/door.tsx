@@ -4,14 +4,13 @@ import { Check, Copy } from "lucide-react";
 import { useState } from "react";
 import { useText } from "../i18n/index.ts";
 import { Mark } from "../workspace/rail.tsx";
-
-const COMMAND = "lineloop open";
+import { OPEN_COMMAND } from "../workspace/status.tsx";
 
 export function Door() {
   const t = useText();
   const [copied, setCopied] = useState(false);
   const copy = () =>
-    navigator.clipboard.writeText(COMMAND).then(
+    navigator.clipboard.writeText(OPEN_COMMAND).then(
       () => setCopied(true),
       () => setCopied(false),
     );
@@ -22,7 +21,7 @@ export function Door() {
       <p className="lead">{t("door.why")}</p>
       <p>{t("door.how")}</p>
       <p className="command">
-        <code>{COMMAND}</code>
+        <code>{OPEN_COMMAND}</code>
         <button type="button" className="button small" onClick={() => void copy()}>
           {copied ? <Check aria-hidden size={15} /> : <Copy aria-hidden size={15} />}
           <span role="status">{copied ? t("door.copied") : t("door.copy")}</span>

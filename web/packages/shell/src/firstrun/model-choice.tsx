@@ -17,14 +17,18 @@ type Attempt = { readonly target: string } | null;
 export interface ModelChoiceProps {
   readonly desk: Desk;
   readonly onChosen: () => void;
+  /** Starts the demo; without it the demo is chosen here, as every other. */
+  readonly onDemo?: () => void;
+  /** Why the last choice failed, when it was made elsewhere. */
+  readonly failed?: unknown;
   /** The level of its headings: one below what stands over it. */
   readonly level: 2 | 3;
 }
 
-export function ModelChoice({ desk, onChosen, level }: ModelChoiceProps) {
+export function ModelChoice({ desk, onChosen, onDemo, failed = null, level }: ModelChoiceProps) {
   const t = useText();
   const [attempt, setAttempt] = useState<Attempt>(null);
-  const [failure, setFailure] = useState<string | null>(null);
+  const [failure, setFailure] = useState(() => (failed === null ? null : failureText(t, failed)));
   const choose = async (target: string, label: string, key: string | null) => {
     if (attempt !== null) return;
     setAttempt({ target });
@@ -52,7 +56,7 @@ export function ModelChoice({ desk, onChosen, level }: ModelChoiceProps) {
             type="button"
             className="button"
             disabled={attempt !== null}
-            onClick={() => void choose(DEMO, t("model.demo"), null)}
+            onClick={onDemo ?? (() => void choose(DEMO, t("model.demo"), null))}
           >
             {t("model.demo.use")}
           </button>

@@ -22,6 +22,6 @@ export function pass(storage: Storage): void {
 }
 
 /** Whether the Runtime says that a model was chosen; null while that is not known. */
-export function useModelChosen(desk: Desk): boolean | null {
+export function useModelChosen(desk: Pick<Desk, "model">): boolean | null {
   return useStore(desk.model)?.chosen ?? null;
 }

@@ -23,6 +23,7 @@ export const en = {
     seconds <= 0
       ? "Trying again…"
       : `Trying again in ${forms.plural(seconds, { one: `${seconds} second`, other: `${seconds} seconds` })}`,
+  "link.gone.elsewhere": "If it was started again with another address, run",
   "link.gone.now": "Try now",
   "link.back": "Lineloop is back.",
 

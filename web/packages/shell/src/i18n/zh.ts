@@ -21,6 +21,7 @@ export const zh: Translation<typeof en> = {
   "link.gone.short": "未运行",
   "link.gone.kept": "你输入的内容会保留，恢复后自动发出。",
   "link.gone.next": (_forms, { seconds }) => (seconds <= 0 ? "正在重试…" : `${seconds} 秒后重试`),
+  "link.gone.elsewhere": "如果它换了地址重新启动，请运行",
   "link.gone.now": "立即重试",
   "link.back": "Lineloop 已恢复。",
 

@@ -7,6 +7,9 @@ import type { Connection, LinkPhase } from "../runtime/chat-core.ts";
 import { useStore } from "../runtime/store.ts";
 import type { Desk } from "./desk.ts";
 
+/** Opens the Runtime that runs, wherever it is, with a link that works once. */
+export const OPEN_COMMAND = "lineloop open";
+
 export type Standing = "good" | "busy" | "waiting" | "bad";
 
 export function standing(link: LinkPhase, connection: Connection): Standing {
@@ -52,17 +55,39 @@ function useSeconds(until: number | null): number {
   return until === null ? 0 : Math.max(0, Math.ceil((until - now) / 1000));
 }
 
+const LONG_GONE_MS = 10_000;
+
+/** Whether the Runtime has been gone for so long that it may be somewhere else. */
+function useLongGone(link: LinkPhase): boolean {
+  const [long, setLong] = useState(false);
+  useEffect(() => {
+    if (link !== "gone") {
+      setLong(false);
+      return undefined;
+    }
+    const timer = setTimeout(() => setLong(true), LONG_GONE_MS);
+    return () => clearTimeout(timer);
+  }, [link]);
+  return long;
+}
+
 /** The strip over everything while the Runtime is gone; nothing is lost, and it says so. */
 export function GoneStrip({ desk }: { readonly desk: Desk }) {
   const t = useText();
   const link = useStore(desk.client.link);
   const nextTry = useStore(desk.client.nextTry);
   const seconds = useSeconds(nextTry);
+  const long = useLongGone(link);
   if (link !== "gone") return null;
   return (
     <section className="strip" data-standing="bad" aria-label={t("link.gone")}>
       <strong>{t("link.gone")}</strong>
       <span>{t("link.gone.kept")}</span>
+      {long && (
+        <span>
+          {t("link.gone.elsewhere")} <code>{OPEN_COMMAND}</code>
+        </span>
+      )}
       <span className="strip-next">{t("link.gone.next", { seconds: nextTry === null ? 0 : seconds })}</span>
       <button type="button" className="button small" onClick={() => desk.client.tryNow()}>
         {t("link.gone.now")}
