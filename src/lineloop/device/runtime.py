@@ -292,6 +292,7 @@ class Runtime:
             elapsed_ms=self.room.elapsed_ms,
             person=self.settings.person,
             models=self.models,
+            knows_conversation=None if self.person is None else self.person.conversations.knows,
         )
 
     def _deliver_action(self, effect: f.DeliverAction) -> None:

@@ -110,7 +110,7 @@ class Stage:
     """What a started host works with. `reports` is all that a host without pages needs.
 
     `elapsed_ms` tells how long an operation has run by the monotonic clock. `models` is None on a device that
-    cannot choose them.
+    cannot choose them; `knows_conversation` on one that does not know the person's conversations.
     """
 
     reports: HostReports
@@ -124,6 +124,7 @@ class Stage:
     elapsed_ms: Callable[[Operation], int]
     person: Actor | None = None
     models: ModelChoice | None = None
+    knows_conversation: Callable[[str], Awaitable[bool]] | None = None
 
 
 class Host(Protocol):

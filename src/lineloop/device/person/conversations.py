@@ -184,6 +184,15 @@ class Conversations:
         await self._foundation.write(lambda tx: store.set_held_from(tx, self._runtime_id, info.id, 0))
         return self._known[info.id].to_wire()
 
+    async def knows(self, conversation_id: str) -> bool:
+        """Whether this is a conversation of the person. One that is not known yet is looked for at once."""
+        if conversation_id not in self._known:
+            try:
+                await with_timeout(self._clock, LOOK_WATCHED_SECONDS, self._look(whole=False))
+            except (LoopError, TimeoutError) as error:
+                _log.info("person_conversations_unknown", why=repr(error))
+        return conversation_id in self._known
+
     # ── looking for them ────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:

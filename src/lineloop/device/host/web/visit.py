@@ -31,7 +31,7 @@ from lineloop.kit.clock import Clock, with_timeout
 from lineloop.kit.database import DatabaseError
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.error_codes import ErrorCode
-from lineloop.protocol.errors import InvalidRequest, LimitExceeded, LoopError, StorageUnavailable
+from lineloop.protocol.errors import InvalidRequest, LimitExceeded, LoopError, NotFound, StorageUnavailable
 
 if TYPE_CHECKING:
     from lineloop.device.host.web.host import WebHost
@@ -285,9 +285,11 @@ class Visit:
 
     async def _launch(self, payload: dict[str, Any]) -> Any:
         host_session_id = await self._used()
-        instance_id = await self._host.stage.reports.app_chosen(
-            host_session_id, payload["app_scope"], payload["conversation_id"]
-        )
+        stage, conversation_id = self._host.stage, payload["conversation_id"]
+        # An app belongs to a conversation: in front of one that does not exist nobody could ever find it.
+        if stage.knows_conversation is not None and not await stage.knows_conversation(conversation_id):
+            raise NotFound("there is no such conversation", code=ErrorCode.CONVERSATION_NOT_FOUND)
+        instance_id = await stage.reports.app_chosen(host_session_id, payload["app_scope"], conversation_id)
         return {"instance_id": instance_id}
 
     def _shown(self, payload: dict[str, Any]) -> None:
