@@ -29,8 +29,10 @@ def test_the_first_screen_asks_who_answers_once_and_the_demo_says_what_it_is(
     expect(dialog.get_by_label("API key")).to_have_attribute("type", "password")
     assert "code=" not in shell.page.url
     dialog.get_by_role("button", name="Start the demo").click()
+    shell.page.keyboard.type("hello")
     expect(dialog).to_have_count(0)
-    shell.say("hello")
+    expect(shell.composer).to_have_value("hello")
+    shell.composer.press("Enter")
     shell.expect_said("demo, not AI")
 
     system.stop()
