@@ -156,7 +156,8 @@ def test_h08_no_code_or_key_is_in_logs_arguments_or_refusals(system: System) -> 
 def test_x05_control_characters_of_an_app_are_encoded_in_logs(system: System) -> None:
     message = 'fine\r\n{"event":"forged"}\x1b[2J\u202e'
     with a_page(system, code=system.ready["shell_code"]) as page:
-        page.ask("apps.launch", app_scope="pomodoro", conversation_id="cnv_somewhere")
+        conversation = system.call("POST", "/conversations", {"name": "somewhere"})["id"]
+        page.ask("apps.launch", app_scope="pomodoro", conversation_id=conversation)
         opened = page.ask("surface.open", instance_id=page.foreground()["instance_id"])
         hello = {"v": 1, "id": "1", "type": "hello", "payload": {"sdk": "t", "nonce": opened["nonce"]}}
         says = {"v": 1, "type": "diagnostics.log", "payload": {"level": "in\nfo", "message": message}}
