@@ -59,7 +59,7 @@ PARTS: dict[str, Part] = {
     "slow": Part([*PYTEST, "-n", "2", "-m", "slow", *QUICK, *TOGETHER], "pytest", alone=True),
     "faults": Part([*PYTEST, "-n", "2", "tests/faults"], "pytest", alone=True),
     "blackbox": Part([*PYTEST, "-n", "2", "tests/blackbox"], "pytest", alone=True),
-    "browser": Part([*PYTEST, "-n", "2", "--dist", "worksteal", "tests/browser"], "pytest", alone=True),
+    "browser": Part([*PYTEST, "tests/browser"], "pytest", alone=True),
     "docs": Part([*PYTEST, "tests/docs"], "pytest", alone=True),
     "packaging": Part([*PYTEST, "tests/packaging"], "pytest", alone=True),
 }

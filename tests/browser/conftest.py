@@ -10,9 +10,12 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Playwright, expect, sync_playwright
 from tests.browser.chromium import NoChromium, chromium_path, flags
 from tests.browser.sink import Sink
+
+# A machine with much to do is slow and not wrong; what must be quick says so itself.
+expect.set_options(timeout=20_000)
 
 HOSTILE = Path(__file__).with_name("hostile")
 

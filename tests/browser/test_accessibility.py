@@ -70,7 +70,7 @@ def test_axe_finds_nothing_on_the_way_from_the_first_screen_to_a_lost_connection
     shell.expect_said("demo, not AI")
     shell.say("/ask Which one? | red | blue")
     card = page.get_by_role("article", name="Question to you")
-    card.get_by_label("blue").check()
+    card.get_by_label("blue").click()
     looks.at("a question")
     card.get_by_role("button", name="Answer", exact=True).click()
     shell.expect_said("You answered: blue.")

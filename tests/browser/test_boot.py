@@ -124,7 +124,7 @@ def surface(tmp_path: Path, context: BrowserContext) -> Iterator[Callable[[bytes
     def open_with(boot: bytes) -> Frame:
         stands.append(Stand(tmp_path, script=NOTE, boot=boot))
         _, frame = stands[-1].open(context)
-        frame.wait_for_function("globalThis.ready === true")
+        frame.wait_for_function("() => globalThis.ready === true")
         frame.evaluate(TOOLS)
         return frame
 

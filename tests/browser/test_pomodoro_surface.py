@@ -170,6 +170,6 @@ def test_nothing_is_cut_off_and_nothing_is_inaccessible(open_timer: Open, theme:
         expect(frame.locator("main")).to_have_attribute("data-phase", phase)
         for width, height in SIZES:
             page.set_viewport_size({"width": width, "height": height})
-            frame.wait_for_function(f"innerWidth === {width}")
+            frame.wait_for_function("width => innerWidth === width", arg=width)
             assert frame.evaluate(FITS)
         assert frame.evaluate("axe.run().then(({ violations }) => violations.map(({ id }) => id))") == []
