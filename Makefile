@@ -31,10 +31,10 @@ run: $(VENV)/.runtime ## create the environment and start Lineloop; in a termina
 	  echo "npm is missing: there will be no page in the browser. Node 20 with npm makes it." >&2; fi
 	@exec $(VENV)/bin/lineloop up --chat $$([ -e $(SHELL_PAGE) ] || echo --host headless)
 
-test: $(VENV)/.dev node_modules/.installed web-build ## everything that decides whether a change may land (< 10 min)
+test: $(VENV)/.dev node_modules/.installed web-build ## everything that decides whether a change may land (about 15 min on two cores)
 	@$(PY) tools/tally.py test
 
-check: $(VENV)/.dev node_modules/.installed ## format, lint, types, imports, generated files and the quick tests (< 60 s)
+check: $(VENV)/.dev node_modules/.installed ## format, lint, types, imports, generated files and the tests of single parts (about a minute)
 	@$(PY) tools/tally.py check
 
 faults: $(VENV)/.dev ## kill -9 and other faults; SEED=… N=… repeat or widen the seeded histories
