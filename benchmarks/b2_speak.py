@@ -12,8 +12,9 @@ from benchmarks.http_load import Connection, connections
 from benchmarks.measure import Figures, Goal, Report, in_turn, per_second, row
 from benchmarks.processes import lineloop
 from lineloop.kit.clock import SystemClock
-from lineloop.kit.database import Database, Tx
+from lineloop.kit.database import Tx
 from lineloop.kit.ids import Ids
+from lineloop.kit.sqlite.database import SqliteDatabase
 
 WRITERS, EACH = 32, 40
 TEXT = "The quick brown fox jumps over the lazy dog. " * 4
@@ -22,7 +23,7 @@ TEXT = "The quick brown fox jumps over the lazy dog. " * 4
 class Bare:
     """The rows of a message, written by hand: the counters of its conversation, then the message itself."""
 
-    def __init__(self, database: Database, template: dict[str, Any]) -> None:
+    def __init__(self, database: SqliteDatabase, template: dict[str, Any]) -> None:
         self._database = database
         self._template = template
         self._ids = Ids(SystemClock())
@@ -74,7 +75,7 @@ async def measure(folder: Path) -> Report:
         bare_path = folder / "bare.sqlite3"
         with closing(sqlite3.connect(folder / "serve-data/server/server.sqlite3")) as source:
             source.execute("VACUUM INTO ?", (str(bare_path),))
-        database = await Database.open(bare_path, clock=SystemClock())
+        database = await SqliteDatabase.open(bare_path, clock=SystemClock())
         stack.push_async_callback(database.close)
         bare = Bare(database, template_of(bare_path, first["id"]))
 

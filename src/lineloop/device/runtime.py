@@ -47,10 +47,11 @@ from lineloop.device.store import stories
 from lineloop.device.store.outbox import Entry
 from lineloop.device.transport.intake import Intake
 from lineloop.kit.clock import Clock
-from lineloop.kit.database import Database, Tx
+from lineloop.kit.database import Tx
 from lineloop.kit.faults import Faults
 from lineloop.kit.ids import Ids
 from lineloop.kit.schema import ensure_schema
+from lineloop.kit.sqlite.database import SqliteDatabase
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.machines import RUNTIME, RuntimeEvent, RuntimeState
 from lineloop.protocol.tools import CORE_SCOPES
@@ -160,7 +161,7 @@ class Runtime:
         path = self.settings.database_path
         package = "lineloop.device.migrations"
         await asyncio.to_thread(ensure_schema, path, package=package, head=HEAD)
-        self._database = await Database.open(
+        self._database = await SqliteDatabase.open(
             path, clock=self._clock, faults=self._faults, on_fatal=self._fatal
         )
         self.foundation = Foundation(

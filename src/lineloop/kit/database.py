@@ -1,25 +1,18 @@
-"""A SQLite file for one machine: one writer, group commit, snapshot reads (design decision 3).
+"""The port of a transactional store: jobs in, group commits out (design decision 3).
 
-This module puts the writer, the readers and the checkpoints together and speaks asyncio; what shares a
-transaction and what a failure undoes is decided in `writer`.
+Decides what every engine promises, and the situations in which it fails (`storage_errors`). The engines are
+`kit.sqlite` (a file of one machine) and `kit.postgres` (a database that several servers share). SQL is a
+literal string with `:name` parameters that both understand.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
-import structlog
-
-from lineloop.kit.checkpoints import Checkpoints
-from lineloop.kit.clock import Clock
-from lineloop.kit.faults import Faults
-from lineloop.kit.file_identity import refuse_several_names
-from lineloop.kit.filesystem import NetworkFilesystem, refuse_network_filesystem
-from lineloop.kit.readers import Readers, resolve
+from lineloop.kit.filesystem import NetworkFilesystem
+from lineloop.kit.jobs import AFTER_COMMIT, BEFORE_COMMIT
 from lineloop.kit.storage_errors import (
     DatabaseBusyElsewhere,
     DatabaseCorrupt,
@@ -28,12 +21,7 @@ from lineloop.kit.storage_errors import (
     DatabaseUnavailable,
     QueueFull,
     TransactionEnded,
-    primary_code,
-    storage_failure,
 )
-from lineloop.kit.transaction import Tx
-from lineloop.kit.write_ahead_log import LogFile, log_bytes, log_path, presize_log
-from lineloop.kit.writer import AFTER_COMMIT, BEFORE_COMMIT, Job, Writer
 
 __all__ = [
     "DATABASE_FAULT_SITES",
@@ -44,7 +32,9 @@ __all__ = [
     "DatabaseOutcomeUnknown",
     "DatabaseUnavailable",
     "NetworkFilesystem",
+    "Params",
     "QueueFull",
+    "Row",
     "TransactionEnded",
     "Tx",
 ]
@@ -53,16 +43,69 @@ T = TypeVar("T")
 
 DATABASE_FAULT_SITES = (BEFORE_COMMIT, AFTER_COMMIT)
 
-_BUSY_TIMEOUT_SECONDS = 5.0
-_CHECKPOINT_PAGES = 1000
-_PRESIZED_PAGES = 1500
-_CACHED_STATEMENTS = 1024
-
-_log = structlog.get_logger(__name__)
+Params = Mapping[str, object] | Sequence[object]
 
 
-class Database:
-    """An open database file. Make one with `await Database.open(…)`, on the loop that will use it.
+class Row(Protocol):
+    """A row of an answer: values by column name and by place."""
+
+    def __getitem__(self, name: str | int, /) -> Any: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def __len__(self) -> int: ...
+    def keys(self) -> Sequence[str]: ...
+
+
+class Tx(Protocol):
+    """What a job sees: SQL within one transaction, and a word for after the commit. Worthless after the job
+    has returned; when a transaction begins and ends is never the job's decision.
+    """
+
+    @property
+    def shared(self) -> bool:
+        """Whether somebody else may write at the same time, so that `lock` is needed and costs something."""
+        ...
+
+    def execute(self, sql: str, params: Params = ..., /) -> Iterator[Row]:
+        """Run one statement; its rows, while the job runs. Raises the driver's errors."""
+        ...
+
+    def one(self, sql: str, params: Params = ..., /) -> Row | None:
+        """The first row, or None."""
+        ...
+
+    def all(self, sql: str, params: Params = ..., /) -> list[Row]:
+        """Every row."""
+        ...
+
+    def run(self, sql: str, params: Params = ..., /) -> int:
+        """Run one statement and tell how many rows it changed."""
+        ...
+
+    def put(self, sql: str, params: Params = ..., /) -> None:
+        """Run one statement of which only the effect is wanted. An engine may send it together with the next
+        one; it fails at the latest when the job ends.
+        """
+        ...
+
+    def after_commit(self, callback: Callable[[], object], /) -> None:
+        """Call `callback` on the event loop once this job is durable, before its future resolves.
+
+        Callbacks run in job order. Dropped when the job fails or its transaction rolls back; a callback that
+        raises is logged and stops nobody.
+        """
+        ...
+
+    def lock(self, name: str, /) -> None:
+        """Let nobody else, in any process, hold `name` until this transaction has ended.
+
+        Take it before reading what a decision stands on, and the outer name before the inner one. An engine
+        with one writer has nothing to do here.
+        """
+        ...
+
+
+class Database(Protocol):
+    """An open database, used from the loop on which it was opened.
 
     A job is a sync function `(tx) -> answer` of SQL and decisions: re-runnable, at most 5 ms, no I/O of its
     own. A job with a `label` reaches the fault sites `<label>.before_commit` and `<label>.after_commit` by
@@ -70,225 +113,40 @@ class Database:
     the answer, DUPLICATE runs the job a second time.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        loop: asyncio.AbstractEventLoop,
-        faults: Faults,
-        on_fatal: Callable[[BaseException], None] | None,
-        readers: int,
-        queue_limit: int,
-    ) -> None:
-        self.path = path
-        self._loop = loop
-        self._on_fatal = on_fatal
-        self._queue_limit = queue_limit
-        self._closed = False
-        self._waiting = 0
-        self._reading = 0
-        self._fatal: DatabaseError | None = None
-        self._readers = Readers(lambda: _connect_reader(path), self._from_reader, readers)
-        self._checkpoints = Checkpoints(
-            lambda: _connect_writer(path), self._readers.held, LogFile(path), _CHECKPOINT_PAGES
-        )
-        self._writer = Writer(
-            lambda: _connect_first(path), self._from_writer, self._checkpoints.committed, faults
-        )
-
-    @classmethod
-    async def open(
-        cls,
-        path: Path,
-        *,
-        clock: Clock,  # noqa: ARG003 (part of the port: a server-side database measures lock waits by it)
-        faults: Faults | None = None,
-        on_fatal: Callable[[BaseException], None] | None = None,
-        readers: int = 2,
-        queue_limit: int = 10_000,
-    ) -> Database:
-        """Open or create the file.
-
-        `on_fatal` is called on the loop when the process must stop. Raises NetworkFilesystem,
-        DatabaseCorrupt, DatabaseBusyElsewhere, DatabaseUnavailable.
-        """
-        refuse_network_filesystem(path)
-        refuse_several_names(path)
-        database = cls(
-            path,
-            loop=asyncio.get_running_loop(),
-            faults=faults or Faults.none(),
-            on_fatal=on_fatal,
-            readers=readers,
-            queue_limit=queue_limit,
-        )
-        try:
-            await asyncio.to_thread(database._writer.open)
-        except sqlite3.Error as error:
-            busy = primary_code(error) == sqlite3.SQLITE_BUSY
-            failure = DatabaseBusyElsewhere() if busy else storage_failure(error) or DatabaseUnavailable()
-            raise type(failure)(f"{path}: {error}") from error
-        database._checkpoints.open()
-        database._readers.open()
-        return database
-
-    async def write(self, job: Callable[[Tx], T], *, label: str = "") -> T:
+    async def write(self, job: Callable[[Tx], T], *, label: str = "", lane: str = "") -> T:
         """Run `job` in a transaction; returns once its writes are durable.
 
         Raises what the job raised (then none of its writes are kept), QueueFull, DatabaseUnavailable,
         DatabaseBusyElsewhere (nothing stored), DatabaseOutcomeUnknown, DatabaseCorrupt. Cancelling the caller
         never cancels the job.
         """
-        return await self.submit(job, label)
+        ...
 
-    def submit(self, job: Callable[[Tx], T], label: str = "") -> asyncio.Future[T]:
-        """Queue `job` now; several submits in one go keep their order and share one commit. Loop thread only.
+    def submit(self, job: Callable[[Tx], T], label: str = "", lane: str = "") -> asyncio.Future[T]:
+        """Queue `job` now. What is submitted in one `lane` keeps its order, and what waits there shares one
+        commit; an engine with one writer has one lane only. Loop thread only.
 
         Raises QueueFull, DatabaseUnavailable; everything else comes through the future.
         """
-        if self._closed or self._fatal is not None:
-            raise DatabaseUnavailable(f"refusing work after: {self._fatal}" if self._fatal else "closed")
-        if self._waiting >= self._queue_limit:
-            raise QueueFull(f"{self._waiting} jobs are waiting")
-        future: asyncio.Future[T] = self._loop.create_future()
-        self._waiting += 1
-        self._writer.put(Job(job, label, future))
-        return future
+        ...
 
     async def read(self, job: Callable[[Tx], T]) -> T:
         """Run `job` on a snapshot that contains every acknowledged write; writing is an error there.
 
         Raises what the job raised, QueueFull, DatabaseUnavailable, DatabaseCorrupt.
         """
-        if self._closed:
-            raise DatabaseUnavailable("closed")
-        if self._reading >= self._queue_limit:
-            raise QueueFull(f"{self._reading} reads are waiting")
-        future: asyncio.Future[T] = self._loop.create_future()
-        self._reading += 1
-        self._readers.put(Job(job, "", future))
-        return await future
+        ...
 
     @property
     def idle(self) -> bool:
         """Whether every job and read has been answered."""
-        return not self._waiting and not self._reading
+        ...
 
     @property
     def commits(self) -> int:
         """Transactions committed by this process."""
-        return self._writer.commits
-
-    @property
-    def checkpoints(self) -> int:
-        """Checkpoints made by this process."""
-        return self._checkpoints.completed
+        ...
 
     async def close(self) -> None:
-        """Finish queued work, fold the log into the file, end the threads. Later calls do nothing."""
-        if self._closed:
-            return
-        self._closed = True
-
-        def close() -> None:
-            self._writer.close()
-            self._readers.close()
-            self._checkpoints.close()
-
-        await asyncio.shield(asyncio.to_thread(close))
-
-    def _from_writer(self, jobs: list[Job], fatal: DatabaseError | None) -> None:
-        self._call(self._deliver, jobs, fatal)
-
-    def _from_reader(self, job: Job) -> None:
-        self._call(self._deliver_read, job)
-
-    def _call(self, function: Callable[..., None], *args: Any) -> None:
-        try:
-            self._loop.call_soon_threadsafe(function, *args)
-        except RuntimeError:
-            # The loop was closed under us: nobody is left to be told, and what was committed stays committed.
-            _log.warning("database_answer_without_loop", path=str(self.path))
-
-    def _deliver(self, jobs: list[Job], fatal: DatabaseError | None) -> None:
-        self._waiting -= len(jobs)
-        for job in jobs:
-            if job.error is None:
-                for callback in job.callbacks:
-                    _run_callback(callback, job.label)
-        for job in jobs:
-            future = job.future
-            if future is not None and not resolve(future, job) and job.error is not None:
-                _log.warning("unwatched_job_failed", label=job.label, error=repr(job.error))
-        if fatal is not None:
-            self._end_with(fatal)
-
-    def _deliver_read(self, job: Job) -> None:
-        self._reading -= 1
-        if job.future is not None:
-            resolve(job.future, job)
-        if isinstance(job.error, DatabaseCorrupt):
-            # What is damaged for a reader is damaged for everybody.
-            self._end_with(job.error)
-
-    def _end_with(self, fatal: DatabaseError) -> None:
-        if self._fatal is None:
-            self._fatal = fatal
-            _log.error("database_fatal", path=str(self.path), error=repr(fatal))
-            if self._on_fatal is not None:
-                self._on_fatal(type(fatal)(f"{self.path}: {fatal}"))
-
-
-def _run_callback(callback: Callable[[], object], label: str) -> None:
-    try:
-        callback()
-    except Exception:
-        _log.exception("after_commit_failed", label=label)
-
-
-def _connect_first(path: Path) -> sqlite3.Connection:
-    """The writer's connection; before it, a file that nobody has open gets its mode and its log."""
-    if not log_path(path).exists():
-        # SQLite drops a log beside an empty file, hence the mode is set, and written, first.
-        _connect_writer(path).close()
-        presize_log(path, _PRESIZED_PAGES)
-    return _connect_writer(path)
-
-
-def _connect_writer(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        path, timeout=_BUSY_TIMEOUT_SECONDS, isolation_level=None, cached_statements=_CACHED_STATEMENTS
-    )
-    connection.row_factory = sqlite3.Row
-    mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
-    if mode != "wal":
-        connection.close()
-        raise DatabaseUnavailable(f"{path} cannot use a write-ahead log (journal mode {mode})")
-    # fullfsync: on macOS an ordinary fsync does not reach the disk. temp_store: the journal of a savepoint
-    # lives as long as its job, and would else be a file that is made and deleted for it. journal_size_limit:
-    # a log that starts anew gives back what a burst had made of it.
-    pragmas = (
-        "synchronous=FULL",
-        "fullfsync=ON",
-        "foreign_keys=ON",
-        "wal_autocheckpoint=0",
-        f"journal_size_limit={log_bytes(_PRESIZED_PAGES)}",
-        "temp_store=MEMORY",
-    )
-    for pragma in pragmas:
-        connection.execute(f"PRAGMA {pragma}")
-    return connection
-
-
-def _connect_reader(path: Path) -> sqlite3.Connection:
-    uri = f"{path.absolute().as_uri()}?mode=ro"
-    connection = sqlite3.connect(
-        uri,
-        uri=True,
-        timeout=_BUSY_TIMEOUT_SECONDS,
-        isolation_level=None,
-        cached_statements=_CACHED_STATEMENTS,
-    )
-    connection.row_factory = sqlite3.Row
-    connection.execute("PRAGMA query_only=ON")
-    return connection
+        """Finish queued work and let go of everything. Later calls do nothing."""
+        ...

@@ -19,13 +19,8 @@ from typing import Any
 
 from lineloop.kit.file_identity import refuse_several_names
 from lineloop.kit.filesystem import refuse_network_filesystem
-from lineloop.kit.storage_errors import (
-    DatabaseBusyElsewhere,
-    DatabaseCorrupt,
-    DatabaseUnavailable,
-    primary_code,
-    storage_failure,
-)
+from lineloop.kit.sqlite.failures import primary_code, storage_failure
+from lineloop.kit.storage_errors import DatabaseBusyElsewhere, DatabaseCorrupt, DatabaseUnavailable
 
 _BUSY_TIMEOUT_SECONDS = 5.0
 # Looking through a file costs about 1.1 ms per MiB.

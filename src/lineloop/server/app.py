@@ -20,6 +20,7 @@ from lineloop.kit.database import Database, Tx
 from lineloop.kit.faults import Faults
 from lineloop.kit.ids import Ids
 from lineloop.kit.schema import ensure_schema
+from lineloop.kit.sqlite.database import SqliteDatabase
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import LoopError
@@ -100,7 +101,7 @@ class Server:
         await asyncio.to_thread(
             ensure_schema, settings.database, package="lineloop.server.migrations", head=HEAD
         )
-        self.db = await Database.open(
+        self.db = await SqliteDatabase.open(
             settings.database, clock=self.clock, faults=self.faults, on_fatal=self._on_fatal
         )
         ctx = CommitContext(clock=self.clock, ids=self.ids, bus=self.bus, limits=settings.limits)

@@ -13,12 +13,13 @@ from lineloop.control.stores.sql import DDL, SqlStore
 from lineloop.kit.clock import SystemClock
 from lineloop.kit.database import Database, Tx
 from lineloop.kit.ids import Ids
+from lineloop.kit.sqlite.database import SqliteDatabase
 from lineloop.testing import FakeClock
 
 
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    database = await Database.open(tmp_path / "control.db", clock=SystemClock())
+    database = await SqliteDatabase.open(tmp_path / "control.db", clock=SystemClock())
 
     def create(tx: Tx) -> None:
         for statement in (*DDL, LEASES_DDL):

@@ -19,6 +19,7 @@ from lineloop.kit.clock import rfc3339
 from lineloop.kit.database import Database
 from lineloop.kit.faults import Faults
 from lineloop.kit.ids import Ids
+from lineloop.kit.sqlite.database import SqliteDatabase
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.content import content_text, envelope_content
 from lineloop.protocol.envelopes import FromDevice, inventory_envelope, tool_error, tool_receipt, tool_result
@@ -286,7 +287,7 @@ async def run_world(
     clock = FakeClock()
     ids = Ids(clock, Random(7))
     faults = Faults(FaultSite, plan)
-    db = await Database.open(tmp_path / "server.db", clock=clock, faults=faults)
+    db = await SqliteDatabase.open(tmp_path / "server.db", clock=clock, faults=faults)
     clock.settle_on(lambda: db.idle)
     try:
         fresh = await db.read(lambda tx: tx.one("SELECT 1 FROM sqlite_master LIMIT 1") is None)

@@ -26,9 +26,10 @@ from lineloop.device.containers.port import (
 from lineloop.device.foundation import Foundation
 from lineloop.device.migrations.apps_ddl import APPS_DDL
 from lineloop.kit.clock import Clock
-from lineloop.kit.database import Database, Tx
+from lineloop.kit.database import Tx
 from lineloop.kit.faults import Faults
 from lineloop.kit.ids import Ids
+from lineloop.kit.sqlite.database import SqliteDatabase
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.manifest import parse_manifest
 from lineloop.testing import FakeClock
@@ -130,7 +131,7 @@ async def apps_world(
 ) -> AsyncGenerator[AppsWorld]:
     """A world on `folder`; entering it again on the same folder is a restart."""
     clock = clock or FakeClock()
-    database = await Database.open(folder / "device.db", clock=clock, faults=faults)
+    database = await SqliteDatabase.open(folder / "device.db", clock=clock, faults=faults)
     foundation = Foundation(
         database,
         clock,

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from lineloop.kit.clock import SystemClock
-from lineloop.kit.database import Database, Tx
+from lineloop.kit.database import Tx
+from lineloop.kit.sqlite.database import SqliteDatabase
 
 CHILD = Path(__file__).with_name("kit_child.py")
 NOTES = """CREATE TABLE notes(
@@ -28,8 +29,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def database(path: Path) -> AsyncIterator[Database]:
-    database = await Database.open(path, clock=SystemClock())
+async def database(path: Path) -> AsyncIterator[SqliteDatabase]:
+    database = await SqliteDatabase.open(path, clock=SystemClock())
     await database.write(lambda tx: tx.run(NOTES))
     yield database
     await database.close()
@@ -38,7 +39,7 @@ async def database(path: Path) -> AsyncIterator[Database]:
 @pytest.fixture
 async def made(path: Path) -> Path:
     """The path of a closed database file with the table."""
-    database = await Database.open(path, clock=SystemClock())
+    database = await SqliteDatabase.open(path, clock=SystemClock())
     await database.write(lambda tx: tx.run(NOTES))
     await database.close()
     return path
@@ -67,7 +68,7 @@ def child() -> Iterator[Child]:
 class Gate:
     """Holds the writer in a job of its own, so that what is submitted meanwhile is one batch."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._open = threading.Event()
         self._database = database
 
@@ -87,5 +88,5 @@ class Gate:
 
 
 @pytest.fixture
-def gate(database: Database) -> Gate:
+def gate(database: SqliteDatabase) -> Gate:
     return Gate(database)

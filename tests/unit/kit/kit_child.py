@@ -12,9 +12,10 @@ from pathlib import Path
 import structlog
 
 from lineloop.kit.clock import SystemClock
-from lineloop.kit.database import Database, DatabaseError, Tx
+from lineloop.kit.database import DatabaseError, Tx
 from lineloop.kit.datadir import DataDir, FileLock
 from lineloop.kit.faults import Faults
+from lineloop.kit.sqlite.database import SqliteDatabase
 
 
 def say(value: object) -> None:
@@ -28,7 +29,7 @@ def insert(tx: Tx, owner: str, number: int) -> int:
 
 async def write_for_ever(path: Path, owner: str) -> None:
     """Eight writers; each acknowledged number is printed."""
-    database = await Database.open(path, clock=SystemClock())
+    database = await SqliteDatabase.open(path, clock=SystemClock())
 
     async def writer(first: int) -> None:
         for number in range(first, 1_000_000, 8):
@@ -38,7 +39,7 @@ async def write_for_ever(path: Path, owner: str) -> None:
 
 
 async def write_some(path: Path, owner: str) -> None:
-    database = await Database.open(path, clock=SystemClock())
+    database = await SqliteDatabase.open(path, clock=SystemClock())
     await asyncio.gather(
         *(database.write(lambda tx, number=number: insert(tx, owner, number)) for number in range(300))
     )
@@ -51,7 +52,7 @@ async def write_some(path: Path, owner: str) -> None:
 async def hit_io_error(path: Path, _: str) -> None:
     """A file size limit makes the kernel refuse writes with EFBIG: to SQLite an I/O error."""
     fatal: list[str] = []
-    database = await Database.open(
+    database = await SqliteDatabase.open(
         path, clock=SystemClock(), on_fatal=lambda error: fatal.append(type(error).__name__)
     )
     await database.write(lambda tx: insert(tx, "before", 1))
@@ -72,7 +73,7 @@ async def hit_io_error(path: Path, _: str) -> None:
 
 async def die_at(path: Path, plan: str) -> None:
     faults = Faults(["note.before_commit", "note.after_commit"], plan)
-    database = await Database.open(path, clock=SystemClock(), faults=faults)
+    database = await SqliteDatabase.open(path, clock=SystemClock(), faults=faults)
     await database.write(lambda tx: insert(tx, "note", 1), label="note")
     say("acknowledged")
 

@@ -16,11 +16,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from lineloop.kit import database as database_module
 from lineloop.kit.clock import SystemClock
 from lineloop.kit.database import (
     DATABASE_FAULT_SITES,
-    Database,
     DatabaseBusyElsewhere,
     DatabaseCorrupt,
     DatabaseOutcomeUnknown,
@@ -30,6 +28,8 @@ from lineloop.kit.database import (
     Tx,
 )
 from lineloop.kit.faults import FaultInjected, Faults
+from lineloop.kit.sqlite import database as database_module
+from lineloop.kit.sqlite.database import SqliteDatabase
 from lineloop.testing import until
 
 Child = Callable[..., "subprocess.Popen[str]"]
@@ -79,7 +79,7 @@ async def outcomes(*futures: asyncio.Future[Any]) -> list[Any]:
 
 
 @pytest.mark.requirement("K2")
-async def test_a_failing_job_is_undone_alone(database: Database, gate: Any) -> None:
+async def test_a_failing_job_is_undone_alone(database: SqliteDatabase, gate: Any) -> None:
     async with gate:
         futures = [database.submit(job) for job in (note(1), refuse, note(2))]
     first, failed, last = await outcomes(*futures)
@@ -89,7 +89,7 @@ async def test_a_failing_job_is_undone_alone(database: Database, gate: Any) -> N
 
 
 @pytest.mark.requirement("K2")
-async def test_a_job_that_fails_alone_stores_nothing(database: Database) -> None:
+async def test_a_job_that_fails_alone_stores_nothing(database: SqliteDatabase) -> None:
     with pytest.raises(KeyError):
         await database.write(refuse)
     assert await database.write(note(1)) == 1
@@ -97,7 +97,7 @@ async def test_a_job_that_fails_alone_stores_nothing(database: Database) -> None
 
 
 @pytest.mark.requirement("K2")
-async def test_a_job_may_survive_its_own_failed_statement(database: Database) -> None:
+async def test_a_job_may_survive_its_own_failed_statement(database: SqliteDatabase) -> None:
     def twice(tx: Tx) -> str:
         note(1)(tx)
         try:
@@ -112,7 +112,7 @@ async def test_a_job_may_survive_its_own_failed_statement(database: Database) ->
 
 @pytest.mark.requirement("K3")
 async def test_jobs_submitted_in_one_go_keep_their_order_and_share_one_commit(
-    database: Database, gate: Any
+    database: SqliteDatabase, gate: Any
 ) -> None:
     async with gate:
         before = database.commits
@@ -124,7 +124,7 @@ async def test_jobs_submitted_in_one_go_keep_their_order_and_share_one_commit(
 
 @pytest.mark.requirement("K4")
 async def test_after_commit_runs_in_job_order_before_any_future_of_the_batch(
-    database: Database, gate: Any
+    database: SqliteDatabase, gate: Any
 ) -> None:
     seen: list[str] = []
 
@@ -149,7 +149,7 @@ async def test_after_commit_runs_in_job_order_before_any_future_of_the_batch(
 
 
 @pytest.mark.requirement("K4")
-async def test_an_after_commit_callback_that_raises_stops_nobody(database: Database) -> None:
+async def test_an_after_commit_callback_that_raises_stops_nobody(database: SqliteDatabase) -> None:
     seen: list[int] = []
 
     def job(tx: Tx) -> int:
@@ -163,7 +163,7 @@ async def test_an_after_commit_callback_that_raises_stops_nobody(database: Datab
 
 @pytest.mark.requirement("K5")
 async def test_a_job_that_takes_the_transaction_along_harms_nobody_else(
-    database: Database, gate: Any
+    database: SqliteDatabase, gate: Any
 ) -> None:
     words: list[int] = []
 
@@ -187,7 +187,7 @@ async def test_a_job_that_takes_the_transaction_along_harms_nobody_else(
 
 
 @pytest.mark.requirement("K5")
-async def test_a_job_that_hides_the_lost_transaction_is_told_so(database: Database) -> None:
+async def test_a_job_that_hides_the_lost_transaction_is_told_so(database: SqliteDatabase) -> None:
     def hides(tx: Tx) -> int:
         note(1)(tx)
         try:
@@ -203,7 +203,7 @@ async def test_a_job_that_hides_the_lost_transaction_is_told_so(database: Databa
 
 @pytest.mark.requirement("K5")
 @pytest.mark.parametrize("sql", ["COMMIT", "ROLLBACK", "BEGIN", "SAVEPOINT mine", "RELEASE job"])
-async def test_a_job_cannot_end_or_split_its_transaction(database: Database, sql: str) -> None:
+async def test_a_job_cannot_end_or_split_its_transaction(database: SqliteDatabase, sql: str) -> None:
     def job(tx: Tx) -> None:
         note(1)(tx)
         tx.execute(sql)
@@ -215,7 +215,7 @@ async def test_a_job_cannot_end_or_split_its_transaction(database: Database, sql
 
 @pytest.mark.requirement("K6")
 async def test_a_commit_that_fails_because_of_one_job_fails_only_that_job(
-    database: Database, gate: Any
+    database: SqliteDatabase, gate: Any
 ) -> None:
     await database.write(
         lambda tx: tx.run(
@@ -237,7 +237,7 @@ async def test_a_commit_that_fails_because_of_one_job_fails_only_that_job(
 @pytest.mark.requirement("K6")
 async def test_a_commit_that_fails_for_another_reason_stores_nothing_and_tells_everyone(made: Path) -> None:
     faults = Faults(DATABASE_FAULT_SITES, "database.before_commit:raise:2")
-    database = await Database.open(made, clock=SystemClock(), faults=faults)
+    database = await SqliteDatabase.open(made, clock=SystemClock(), faults=faults)
     await database.write(note(1))
     assert [type(o) for o in await outcomes(database.submit(note(2)))] == [DatabaseUnavailable]
     assert await database.write(note(3)) == 3
@@ -247,7 +247,7 @@ async def test_a_commit_that_fails_for_another_reason_stores_nothing_and_tells_e
 
 @pytest.mark.requirement("K7")
 async def test_a_full_disk_fails_every_job_of_the_batch_and_ends_when_there_is_room(
-    database: Database, gate: Any
+    database: SqliteDatabase, gate: Any
 ) -> None:
     def no_more_pages(tx: Tx) -> None:
         pages = tx.all("PRAGMA page_count")[0][0]
@@ -270,7 +270,7 @@ async def test_a_full_disk_fails_every_job_of_the_batch_and_ends_when_there_is_r
 
 
 @pytest.mark.requirement("K7")
-async def test_a_job_that_swallows_the_full_disk_is_not_stored_either(database: Database) -> None:
+async def test_a_job_that_swallows_the_full_disk_is_not_stored_either(database: SqliteDatabase) -> None:
     def swallow(tx: Tx) -> int:
         tx.all(f"PRAGMA max_page_count = {tx.all('PRAGMA page_count')[0][0]}")
         for sql in (
@@ -299,7 +299,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.requirement("K7")
 async def test_a_really_full_disk_loses_nothing_acknowledged_and_heals(small_disk: Path) -> None:
-    database = await Database.open(small_disk / "kit.db", clock=SystemClock())
+    database = await SqliteDatabase.open(small_disk / "kit.db", clock=SystemClock())
     await database.write(lambda tx: tx.run(NOTES))
     filler = small_disk / "filler"
     filler.write_bytes(bytes(300_000))
@@ -333,7 +333,7 @@ async def test_after_an_io_error_the_outcome_is_unknown_and_the_database_refuses
 async def test_a_failure_after_the_commit_is_an_unknown_outcome_and_fatal(made: Path) -> None:
     fatal: list[BaseException] = []
     faults = Faults(DATABASE_FAULT_SITES, "database.after_commit:raise")
-    database = await Database.open(made, clock=SystemClock(), faults=faults, on_fatal=fatal.append)
+    database = await SqliteDatabase.open(made, clock=SystemClock(), faults=faults, on_fatal=fatal.append)
     with pytest.raises(DatabaseOutcomeUnknown):
         await database.write(note(1))
     await until(lambda: fatal)
@@ -346,7 +346,7 @@ async def test_a_failure_after_the_commit_is_an_unknown_outcome_and_fatal(made: 
 @pytest.mark.requirement("K9")
 @pytest.mark.parametrize("verb", ["read", "write"])
 async def test_a_damaged_file_is_reported_as_corrupt_and_refuses_work(made: Path, verb: str) -> None:
-    database = await Database.open(made, clock=SystemClock())
+    database = await SqliteDatabase.open(made, clock=SystemClock())
     await database.write(
         lambda tx: tx.run(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) "
@@ -356,7 +356,7 @@ async def test_a_damaged_file_is_reported_as_corrupt_and_refuses_work(made: Path
     await database.close()
     damage(made)
     fatal: list[BaseException] = []
-    database = await Database.open(made, clock=SystemClock(), on_fatal=fatal.append)
+    database = await SqliteDatabase.open(made, clock=SystemClock(), on_fatal=fatal.append)
     with pytest.raises(DatabaseCorrupt):
         await getattr(database, verb)(numbers)
     await until(lambda: fatal)
@@ -371,7 +371,7 @@ async def test_a_damaged_file_is_reported_as_corrupt_and_refuses_work(made: Path
 def test_a_file_that_is_no_database_cannot_be_opened(path: Path) -> None:
     path.write_bytes(b"this is not a database file at all" * 500)
     with pytest.raises(DatabaseCorrupt):
-        asyncio.run(Database.open(path, clock=SystemClock()))
+        asyncio.run(SqliteDatabase.open(path, clock=SystemClock()))
 
 
 @pytest.mark.slow
@@ -389,7 +389,7 @@ async def test_a_lock_held_elsewhere_fails_the_jobs_and_stores_nothing(
     made: Path, child: Child, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database_module, "_BUSY_TIMEOUT_SECONDS", 0.05)
-    database = await Database.open(made, clock=SystemClock())
+    database = await SqliteDatabase.open(made, clock=SystemClock())
     process = child("hold_lock", made)
     assert process.stdout is not None
     assert await asyncio.to_thread(process.stdout.readline) == '"locked"\n'
@@ -404,7 +404,9 @@ async def test_a_lock_held_elsewhere_fails_the_jobs_and_stores_nothing(
 
 @pytest.mark.slow
 @pytest.mark.requirement("K11")
-async def test_checkpoints_go_on_under_readers_and_keep_the_log_small(database: Database, path: Path) -> None:
+async def test_checkpoints_go_on_under_readers_and_keep_the_log_small(
+    database: SqliteDatabase, path: Path
+) -> None:
     insert = "INSERT INTO notes(owner, number, body) VALUES ('me', :number, zeroblob(3000))"
     stop = asyncio.Event()
     reads = 0
@@ -441,7 +443,7 @@ async def test_checkpoints_go_on_under_readers_and_keep_the_log_small(database: 
 
 @pytest.mark.requirement("K11")
 async def test_closing_folds_the_log_into_the_file(made: Path) -> None:
-    database = await Database.open(made, clock=SystemClock())
+    database = await SqliteDatabase.open(made, clock=SystemClock())
     await database.write(note(1))
     await database.close()
     assert [file.name for file in made.parent.iterdir()] == ["kit.db"]
@@ -463,7 +465,7 @@ async def test_what_was_acknowledged_is_readable_after_kill_9(
     acknowledged |= {json.loads(line) for line in rest.splitlines(keepends=True) if line.endswith("\n")}
     process.wait()
     assert process.returncode == -signal.SIGKILL
-    database = await Database.open(made, clock=SystemClock())
+    database = await SqliteDatabase.open(made, clock=SystemClock())
     assert acknowledged <= set(await database.read(numbers))
     await database.close()
 
@@ -481,7 +483,7 @@ async def test_a_process_killed_around_its_commit_has_stored_all_or_nothing(
 
 
 @pytest.mark.requirement("K12")
-async def test_cancelling_the_caller_never_cancels_the_job(database: Database, gate: Any) -> None:
+async def test_cancelling_the_caller_never_cancels_the_job(database: SqliteDatabase, gate: Any) -> None:
     async with gate:
         waiter = asyncio.get_running_loop().create_task(database.write(note(1)))
         await asyncio.sleep(0)
@@ -494,7 +496,7 @@ async def test_cancelling_the_caller_never_cancels_the_job(database: Database, g
 
 @pytest.mark.requirement("K13")
 async def test_close_finishes_the_queued_work_and_refuses_more(
-    database: Database, path: Path, gate: Any
+    database: SqliteDatabase, path: Path, gate: Any
 ) -> None:
     async with gate:
         futures = [database.submit(note(number)) for number in range(50)]
@@ -510,7 +512,7 @@ async def test_close_finishes_the_queued_work_and_refuses_more(
 
 
 @pytest.mark.requirement("K14")
-async def test_a_read_sees_every_acknowledged_write_and_cannot_write(database: Database) -> None:
+async def test_a_read_sees_every_acknowledged_write_and_cannot_write(database: SqliteDatabase) -> None:
     for number in range(20):
         await database.write(note(number))
         assert len(await database.read(numbers)) == number + 1
@@ -520,17 +522,17 @@ async def test_a_read_sees_every_acknowledged_write_and_cannot_write(database: D
 
 
 @pytest.mark.requirement("K14")
-async def test_a_cursor_that_outlives_its_job_is_closed(database: Database) -> None:
+async def test_a_cursor_that_outlives_its_job_is_closed(database: SqliteDatabase) -> None:
     await database.write(note(1))
     cursor = await database.read(lambda tx: tx.execute("SELECT number FROM notes"))
     with pytest.raises(sqlite3.ProgrammingError):
-        cursor.fetchone()
+        next(cursor)
 
 
 @pytest.mark.requirement("K15")
 async def test_the_queue_is_bounded_and_empties_again(made: Path) -> None:
     faults = Faults(DATABASE_FAULT_SITES, "database.before_commit:hang")
-    database = await Database.open(made, clock=SystemClock(), faults=faults, queue_limit=3)
+    database = await SqliteDatabase.open(made, clock=SystemClock(), faults=faults, queue_limit=3)
     futures = [database.submit(note(number)) for number in range(3)]
     with pytest.raises(QueueFull):
         database.submit(note(3))
@@ -545,7 +547,7 @@ async def test_the_queue_is_bounded_and_empties_again(made: Path) -> None:
 async def test_labels_reach_the_fault_sites_around_their_commit(made: Path) -> None:
     plan = "note.before_commit:raise:1,note.after_commit:lost_ack:1"
     faults = Faults(["note.before_commit", "note.after_commit"], plan)
-    database = await Database.open(made, clock=SystemClock(), faults=faults)
+    database = await SqliteDatabase.open(made, clock=SystemClock(), faults=faults)
     with pytest.raises(FaultInjected):
         await database.write(note(1), label="note")
     assert await database.read(numbers) == []
@@ -560,7 +562,7 @@ async def test_labels_reach_the_fault_sites_around_their_commit(made: Path) -> N
 @pytest.mark.requirement("K16")
 async def test_a_duplicated_job_runs_twice_and_answers_once(made: Path) -> None:
     faults = Faults(["note.before_commit", "note.after_commit"], "note.after_commit:duplicate")
-    database = await Database.open(made, clock=SystemClock(), faults=faults)
+    database = await SqliteDatabase.open(made, clock=SystemClock(), faults=faults)
     runs: list[int] = []
 
     def job(tx: Tx) -> int:
@@ -575,7 +577,7 @@ async def test_a_duplicated_job_runs_twice_and_answers_once(made: Path) -> None:
 @pytest.mark.requirement("K3")
 def test_everything_works_under_uvloop_too(path: Path) -> None:
     async def main() -> list[int]:
-        database = await Database.open(path, clock=SystemClock())
+        database = await SqliteDatabase.open(path, clock=SystemClock())
         await database.write(lambda tx: tx.run("CREATE TABLE notes(id INTEGER PRIMARY KEY, owner, number)"))
         await asyncio.gather(*(database.submit(note(number)) for number in range(100)))
         try:

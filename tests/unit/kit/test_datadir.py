@@ -12,10 +12,11 @@ import pytest
 
 from lineloop.kit import filesystem
 from lineloop.kit.clock import SystemClock
-from lineloop.kit.database import Database, NetworkFilesystem
+from lineloop.kit.database import NetworkFilesystem
 from lineloop.kit.datadir import DataDir, DataDirLocked, FileLock, write_atomic
 from lineloop.kit.filesystem import filesystem_of
 from lineloop.kit.schema import ensure_schema
+from lineloop.kit.sqlite.database import SqliteDatabase
 
 Child = Callable[..., "subprocess.Popen[str]"]
 
@@ -101,5 +102,5 @@ def test_a_network_file_system_is_refused_everywhere(tmp_path: Path, monkeypatch
     with pytest.raises(NetworkFilesystem):
         ensure_schema(tmp_path / "x.db", package="lineloop.kit", head="0001")
     with pytest.raises(NetworkFilesystem):
-        asyncio.run(Database.open(tmp_path / "x.db", clock=SystemClock()))
+        asyncio.run(SqliteDatabase.open(tmp_path / "x.db", clock=SystemClock()))
     assert [file.name for file in tmp_path.iterdir()] == ["mountinfo"]

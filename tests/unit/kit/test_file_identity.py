@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from lineloop.kit.clock import SystemClock
-from lineloop.kit.database import Database, DatabaseBusyElsewhere, DatabaseUnavailable, Tx
+from lineloop.kit.database import DatabaseBusyElsewhere, DatabaseUnavailable, Tx
 from lineloop.kit.file_identity import FileIdentity
 from lineloop.kit.schema import ensure_schema
+from lineloop.kit.sqlite.database import SqliteDatabase
 
 pytestmark = pytest.mark.requirement("K21")
 only_linux = pytest.mark.skipif(sys.platform != "linux", reason="the file itself is locked on Linux only")
@@ -26,11 +27,11 @@ async def test_a_file_with_two_names_is_refused_under_both(made: Path, tmp_path:
         with pytest.raises(DatabaseUnavailable, match="2 names"):
             FileIdentity(path)
         with pytest.raises(DatabaseUnavailable, match="2 names"):
-            await Database.open(path, clock=SystemClock())
+            await SqliteDatabase.open(path, clock=SystemClock())
         with pytest.raises(DatabaseUnavailable, match="2 names"):
             ensure_schema(path, package="lineloop.server.migrations", head="0001")
     other.unlink()
-    await (await Database.open(made, clock=SystemClock())).close()
+    await (await SqliteDatabase.open(made, clock=SystemClock())).close()
 
 
 @only_linux
@@ -57,7 +58,7 @@ def test_a_file_is_held_once_it_exists(tmp_path: Path) -> None:
 
 async def test_the_lock_leaves_the_locks_of_the_database_alone(made: Path) -> None:
     with FileIdentity(made) as identity:
-        database = await Database.open(made, clock=SystemClock())
+        database = await SqliteDatabase.open(made, clock=SystemClock())
         identity.hold()
 
         def refused_elsewhere(tx: Tx) -> str:

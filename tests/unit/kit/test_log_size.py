@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lineloop.kit.database import Database, Tx
+from lineloop.kit.database import Tx
+from lineloop.kit.sqlite.database import SqliteDatabase
 from lineloop.testing import until
 
 pytestmark = pytest.mark.slow
@@ -38,7 +39,9 @@ def log_bytes(path: Path) -> int:
 
 
 @pytest.mark.requirement("K11")
-async def test_large_rows_after_many_small_ones_keep_the_log_small(database: Database, path: Path) -> None:
+async def test_large_rows_after_many_small_ones_keep_the_log_small(
+    database: SqliteDatabase, path: Path
+) -> None:
     for first in range(0, 60_000, 3000):
         await database.write(rows(first, 3000, 0))
     largest = 0
@@ -49,7 +52,7 @@ async def test_large_rows_after_many_small_ones_keep_the_log_small(database: Dat
 
 
 @pytest.mark.requirement("K11")
-async def test_the_log_shrinks_when_writes_go_on_after_a_burst(database: Database, path: Path) -> None:
+async def test_the_log_shrinks_when_writes_go_on_after_a_burst(database: SqliteDatabase, path: Path) -> None:
     await database.write(rows(0, 100, 200_000))
     assert log_bytes(path) > 2 * USUAL_BYTES
     for number in range(1000, 1100):
@@ -58,14 +61,16 @@ async def test_the_log_shrinks_when_writes_go_on_after_a_burst(database: Databas
 
 
 @pytest.mark.requirement("K11")
-async def test_the_log_shrinks_when_nothing_is_written_after_a_burst(database: Database, path: Path) -> None:
+async def test_the_log_shrinks_when_nothing_is_written_after_a_burst(
+    database: SqliteDatabase, path: Path
+) -> None:
     await database.write(rows(0, 100, 200_000))
     await until(lambda: log_bytes(path) <= USUAL_BYTES, PATIENCE_SECONDS)
 
 
 @pytest.mark.requirement("K11")
 async def test_the_log_shrinks_after_a_long_reader_of_another_process_has_ended(
-    database: Database, path: Path
+    database: SqliteDatabase, path: Path
 ) -> None:
     await database.write(row(0, 10))
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
@@ -83,7 +88,7 @@ async def test_the_log_shrinks_after_a_long_reader_of_another_process_has_ended(
 
 @pytest.mark.requirement("K11")
 async def test_reads_that_overlap_without_a_gap_do_not_let_the_log_grow(
-    database: Database, path: Path
+    database: SqliteDatabase, path: Path
 ) -> None:
     stop = threading.Event()
 
@@ -108,7 +113,9 @@ async def test_reads_that_overlap_without_a_gap_do_not_let_the_log_grow(
 
 
 @pytest.mark.requirement("K11")
-async def test_a_long_read_of_this_process_holds_no_write_up_for_long(database: Database, path: Path) -> None:
+async def test_a_long_read_of_this_process_holds_no_write_up_for_long(
+    database: SqliteDatabase, path: Path
+) -> None:
     entered, release = threading.Event(), threading.Event()
 
     def hold(tx: Tx) -> int:

@@ -16,8 +16,9 @@ import pytest
 
 from lineloop.kit import schema
 from lineloop.kit.clock import SystemClock
-from lineloop.kit.database import Database, DatabaseCorrupt
+from lineloop.kit.database import DatabaseCorrupt
 from lineloop.kit.schema import DatabaseTooNew, ensure_schema
+from lineloop.kit.sqlite.database import SqliteDatabase
 from lineloop.server.migrations import HEAD
 
 SCRIPT = """
@@ -80,7 +81,7 @@ def test_a_file_in_use_with_a_log_is_copied_with_what_is_in_the_log(path: Path, 
     ensure_schema(path, package=package, head="0001")
 
     async def write() -> None:
-        database = await Database.open(path, clock=SystemClock())
+        database = await SqliteDatabase.open(path, clock=SystemClock())
         await database.write(lambda tx: tx.run("INSERT INTO notes(number) VALUES (8)"))
         ensure_schema(path, package=package, head="0002")
         await database.close()
@@ -184,7 +185,8 @@ def test_a_new_file_has_exactly_the_schema_that_all_revisions_make(
 def test_a_new_file_needs_no_migration_machinery(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from lineloop.kit.schema import ensure_schema; "
-        "ensure_schema(Path(sys.argv[1]), package='lineloop.device.migrations', head='0001'); "
+        "from lineloop.device.migrations import HEAD; "
+        "ensure_schema(Path(sys.argv[1]), package='lineloop.device.migrations', head=HEAD); "
         "assert not {'alembic', 'sqlalchemy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "new.db")], check=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import asdict
 
 from lineloop.device.decide.apps import AppOperation, AppRecord
-from lineloop.kit.transaction import Tx
+from lineloop.kit.database import Row, Tx
 from lineloop.protocol.machines import AppOperationState, InstallState
 
 _COLUMNS = (
@@ -97,7 +96,7 @@ def list_live_operations(tx: Tx, runtime_id: str) -> list[AppOperation]:
     return [_operation(row) for row in tx.all(_LIVE_OPERATIONS, {"runtime_id": runtime_id})]
 
 
-def _record(row: sqlite3.Row) -> AppRecord:
+def _record(row: Row) -> AppRecord:
     return AppRecord(
         app_scope=row["app_scope"],
         kind=row["kind"],
@@ -115,7 +114,7 @@ def _record(row: sqlite3.Row) -> AppRecord:
     )
 
 
-def _operation(row: sqlite3.Row) -> AppOperation:
+def _operation(row: Row) -> AppOperation:
     return AppOperation(
         operation_id=row["id"],
         kind=row["kind"],

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from typing import Any
 
 from lineloop.device.decide.facts import ReceiptIssued
 from lineloop.device.decide.state import Call
 from lineloop.kit import json
-from lineloop.kit.database import Tx
+from lineloop.kit.database import Row, Tx
 from lineloop.kit.records import record
 from lineloop.protocol.tools import ToolKey
 
@@ -122,7 +121,7 @@ _RECEIPTS = """
 """
 
 
-def _call(row: sqlite3.Row) -> Call:
+def _call(row: Row) -> Call:
     (ref, agent, conversation_id, call_id, app_scope, method, version, *rest) = tuple(row)
     return Call(ref, agent, conversation_id, call_id, ToolKey(app_scope, method, version), *rest)
 

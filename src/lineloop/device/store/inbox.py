@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from lineloop.device.decide.inbox import InboxEntry, InboxMessage, MessageKept
 from lineloop.kit import json
-from lineloop.kit.transaction import Tx
+from lineloop.kit.database import Row, Tx
 
 _KNOWN = """
 SELECT 1 FROM app_inbox
@@ -127,7 +125,7 @@ def prune(tx: Tx, runtime_id: str, before_ms: int) -> int:
     return tx.run(_PRUNE, {"runtime_id": runtime_id, "before_ms": before_ms})
 
 
-def _entry(row: sqlite3.Row) -> InboxEntry:
+def _entry(row: Row) -> InboxEntry:
     message = InboxMessage(
         row["app_scope"],
         row["conversation_id"],

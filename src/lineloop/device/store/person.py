@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lineloop.kit import json
-from lineloop.kit.transaction import Tx
+from lineloop.kit.database import Tx
 from lineloop.protocol.messages import Message
 
 _SAVE_MESSAGE = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lineloop.kit import json
+from lineloop.kit.database import Tx
 from lineloop.kit.records import record
-from lineloop.kit.transaction import Tx
 
 _COLUMNS = "conversation_id, root_id, actor, name, opening, created_at, read_ordinal, held_from"
 _ROOTS = f"""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from typing import Any
 
 from lineloop.kit import json
 from lineloop.kit.clock import rfc3339
+from lineloop.kit.database import Row, Tx
 from lineloop.kit.records import record
-from lineloop.kit.transaction import Tx
 from lineloop.protocol.content import content_text
 
 _COLUMNS = "o.id, o.conversation_id, o.key, o.kind, o.body, o.state, o.refusal, o.message_id, o.created_at"
@@ -155,7 +154,7 @@ def unsettled(tx: Tx, runtime_id: str, conversation_id: str, limit: int) -> list
     return [_saying(row) for row in tx.all(_UNSETTLED, params)]
 
 
-def _saying(row: sqlite3.Row) -> Saying:
+def _saying(row: Row) -> Saying:
     return Saying(
         outbox_id=row["id"],
         conversation_id=row["conversation_id"],

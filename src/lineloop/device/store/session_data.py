@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lineloop.device.decide.session_data import SessionDataReplaced, StoredData
-from lineloop.kit.transaction import Tx
+from lineloop.kit.database import Tx
 
 _EXISTS = """
 SELECT 1 FROM sub_sessions

@@ -15,6 +15,7 @@ from lineloop.device.decide.state import Call
 from lineloop.device.store import calls, records, sessions
 from lineloop.kit import json
 from lineloop.kit.database import Tx
+from lineloop.kit.sqlite.transaction import SqliteTx
 
 MAX_LINES = 10_000
 
@@ -113,7 +114,7 @@ def read_stories_of_file(
         raise FileNotFoundError(path)
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
         connection.row_factory = sqlite3.Row
-        tx = Tx(connection)
+        tx = SqliteTx(connection)
         if runtime_id is None:
             row = tx.one("SELECT runtime_id FROM device_state")
             runtime_id = row[0] if row is not None else ""

@@ -32,9 +32,9 @@ class Commits:
         self.db = db
         self.ctx = ctx
 
-    async def write(self, job: Callable[[Tx], T], label: str = "") -> T:
+    async def write(self, job: Callable[[Tx], T], label: str = "", lane: str = "") -> T:
         """Runs a job of one's own in a writer transaction."""
-        return await self.settle(self.submit(job, label))
+        return await self.settle(self.submit(job, label, lane))
 
     async def read(self, job: Callable[[Tx], T]) -> T:
         """Runs a job of one's own on a snapshot."""
@@ -43,10 +43,10 @@ class Commits:
         except DatabaseError as error:
             raise storage_error(error) from error
 
-    def submit(self, job: Callable[[Tx], T], label: str = "") -> asyncio.Future[T]:
+    def submit(self, job: Callable[[Tx], T], label: str = "", lane: str = "") -> asyncio.Future[T]:
         """Queues a job now; give the future to `settle`. Raises LoopError when nothing can be queued."""
         try:
-            return self.db.submit(job, label)
+            return self.db.submit(job, label, lane)
         except DatabaseError as error:
             raise storage_error(error) from error
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-
-from lineloop.kit.database import Tx
+from lineloop.kit.database import Row, Tx
 from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.server.records import Consumer
@@ -67,7 +65,7 @@ class Delivered:
     previous: int
 
 
-def _consumer(row: sqlite3.Row) -> Consumer:
+def _consumer(row: Row) -> Consumer:
     return Consumer(
         conversation_id=row["conversation_id"],
         kind=row["kind"],

@@ -5,9 +5,7 @@ Whoever takes a counter holds the row's lock until the commit, so that numbers b
 
 from __future__ import annotations
 
-import sqlite3
-
-from lineloop.kit.database import Tx
+from lineloop.kit.database import Row, Tx
 from lineloop.protocol.actors import Actor
 from lineloop.server.records import Conversation, stored_actor
 
@@ -75,7 +73,7 @@ SELECT id FROM conversations WHERE parent_id IS NULL AND owner_kind = 'user' AND
 """
 
 
-def _conversation(row: sqlite3.Row) -> Conversation:
+def _conversation(row: Row) -> Conversation:
     name, kind, key, parent_id, root_id, ordinal, offset, change, created_at, own_id = row
     return Conversation(
         own_id, name, stored_actor(kind, key), parent_id, root_id, ordinal, offset, change, created_at
@@ -89,7 +87,7 @@ def get(tx: Tx, conversation_id: str) -> Conversation | None:
 
 def insert(tx: Tx, conversation: Conversation, actor: Actor | None = None) -> None:
     """`actor` is whose process conversation it is; None for a root."""
-    tx.execute(
+    tx.run(
         _INSERT,
         {
             "id": conversation.id,

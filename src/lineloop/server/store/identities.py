@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-
-from lineloop.kit.database import Tx
+from lineloop.kit.database import Row, Tx
 from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 
@@ -78,7 +76,7 @@ class ActorRow:
     lease_until: int
 
 
-def _token(row: sqlite3.Row) -> TokenRow:
+def _token(row: Row) -> TokenRow:
     verbs: str | None = row["verbs"]
     return TokenRow(
         id=row["id"],

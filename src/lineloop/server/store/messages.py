@@ -6,11 +6,10 @@ A message's content is stored as a snapshot at `snapshot_revision`; what was pat
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 
 from lineloop.kit import json
-from lineloop.kit.database import Tx
+from lineloop.kit.database import Row, Tx
 from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.messages import MessageStatus, Purpose
@@ -122,7 +121,7 @@ def insert(
     due_at: int | None = None,
     question: str | None = None,
 ) -> None:
-    """Raises sqlite3.IntegrityError when the key exists."""
+    """Raises the driver's IntegrityError when the key exists."""
     tx.run(
         _INSERT,
         (
@@ -264,11 +263,11 @@ def unfolded(tx: Tx, limit: int) -> list[str]:
     return [row[0] for row in tx.all(_UNFOLDED, {"limit": limit})]
 
 
-def from_rows(tx: Tx, rows: Sequence[sqlite3.Row]) -> list[StoredMessage]:
+def from_rows(tx: Tx, rows: Sequence[Row]) -> list[StoredMessage]:
     return [from_row(tx, row) for row in rows]
 
 
-def from_row(tx: Tx, row: sqlite3.Row) -> StoredMessage:
+def from_row(tx: Tx, row: Row) -> StoredMessage:
     """The whole message: snapshot and log brought together where the snapshot is behind."""
     message = StoredMessage(
         id=row[0],
@@ -300,7 +299,7 @@ def from_row(tx: Tx, row: sqlite3.Row) -> StoredMessage:
     return message
 
 
-def with_log(message: StoredMessage, log: Iterable[sqlite3.Row]) -> StoredMessage:
+def with_log(message: StoredMessage, log: Iterable[Row]) -> StoredMessage:
     """The message after the patches (seq, created_at, patch JSON) that its snapshot does not have yet."""
     rows = list(log)
     if not rows:

@@ -16,7 +16,7 @@ SELECT coalesce(sum(length(patch)), 0) FROM patches WHERE message_id = :message_
 
 
 def append(tx: Tx, message_id: str, seq: int, patch: str, now: int) -> None:
-    """Raises sqlite3.IntegrityError when the seq is taken."""
+    """Raises the driver's IntegrityError when the seq is taken."""
     tx.run(_INSERT, {"message_id": message_id, "seq": seq, "created_at": now, "patch": patch})
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
 from lineloop.harness.port import Entry, Lease, StoredEntry
 from lineloop.kit import json
-from lineloop.kit.database import Tx
+from lineloop.kit.database import Row, Tx
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.machines import RunPhase
 from lineloop.server.run_records import RunRow
@@ -354,7 +353,7 @@ def root_owner(tx: Tx, root_id: str) -> Actor | None:
     return Actor(row[0], row[1]) if row else None
 
 
-def _run(row: sqlite3.Row) -> RunRow:
+def _run(row: Row) -> RunRow:
     return RunRow(
         id=row["id"],
         conversation_id=row["conversation_id"],

@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 
 import structlog
 
-from lineloop.kit.write_ahead_log import LogFile, log_bytes
+from lineloop.kit.sqlite.write_ahead_log import LogFile, log_bytes
 
 _log = structlog.get_logger(__name__)
 _RESTART_TRIES = 4

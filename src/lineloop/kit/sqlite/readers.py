@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable, Generator
 from queue import SimpleQueue
-from typing import Any
 
-from lineloop.kit.storage_errors import (
-    DatabaseOutcomeUnknown,
-    DatabaseUnavailable,
-    primary_code,
-    storage_failure,
-)
-from lineloop.kit.transaction import Tx
-from lineloop.kit.writer import Job
+from lineloop.kit.jobs import Job
+from lineloop.kit.sqlite.failures import primary_code, storage_failure
+from lineloop.kit.sqlite.transaction import SqliteTx
+from lineloop.kit.storage_errors import DatabaseOutcomeUnknown, DatabaseUnavailable
 
 
 class Readers:
@@ -79,7 +73,7 @@ class Readers:
         with self._gate:
             self._gate.wait_for(lambda: not self._held)
             self._active += 1
-        tx = Tx(connection)
+        tx = SqliteTx(connection)
         try:
             connection.execute("BEGIN")
             job.result = job.run(tx)
@@ -103,20 +97,3 @@ def _for_reader(error: BaseException) -> BaseException:
         failure = DatabaseUnavailable(*failure.args)
     failure.__cause__ = error
     return failure
-
-
-def resolve(future: asyncio.Future[Any], job: Job) -> bool:
-    """Give a waiter its answer, on the loop. False when nobody waits any more."""
-    if future.done():
-        return False
-    error = job.error
-    if error is None:
-        future.set_result(job.result)
-    elif isinstance(error, StopIteration | KeyboardInterrupt | SystemExit):
-        # These mean something else to a loop than "the job failed".
-        wrapped = RuntimeError(f"the job raised {error!r}")
-        wrapped.__cause__ = error
-        future.set_exception(wrapped)
-    else:
-        future.set_exception(error)
-    return True

@@ -1,22 +1,21 @@
-"""What a database job sees: SQL within one transaction, and a word for after the commit.
-
-SQL is a literal string with `:name` parameters. When a transaction begins and ends is decided by the writer
-and the readers, never by a job.
-"""
+"""What a job sees of SQLite. When a transaction begins and ends is decided by the writer and the readers."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
-Params = Mapping[str, object] | Sequence[object]
+from lineloop.kit.database import Params, Row
+
 _NOTHING: tuple[object, ...] = ()
 
 
-class Tx:
+class SqliteTx:
     """One run of one job. Worthless after the job has returned."""
 
     __slots__ = ("_connection", "_cursors", "callbacks", "errors")
+
+    shared = False
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -35,7 +34,7 @@ class Tx:
         self._cursors.append(cursor)
         return cursor
 
-    def one(self, sql: str, params: Params = _NOTHING) -> sqlite3.Row | None:
+    def one(self, sql: str, params: Params = _NOTHING) -> Row | None:
         """The first row, or None."""
         try:
             return self._connection.execute(sql, params).fetchone()  # pyright: ignore[reportArgumentType]
@@ -43,7 +42,7 @@ class Tx:
             self.errors.append(error)
             raise
 
-    def all(self, sql: str, params: Params = _NOTHING) -> list[sqlite3.Row]:
+    def all(self, sql: str, params: Params = _NOTHING) -> list[Row]:
         """Every row."""
         try:
             return self._connection.execute(sql, params).fetchall()  # pyright: ignore[reportArgumentType]
@@ -59,13 +58,18 @@ class Tx:
             self.errors.append(error)
             raise
 
-    def after_commit(self, callback: Callable[[], object]) -> None:
-        """Call `callback` on the event loop once this job is durable, before its future resolves.
+    def put(self, sql: str, params: Params = _NOTHING) -> None:
+        try:
+            self._connection.execute(sql, params)  # pyright: ignore[reportArgumentType]
+        except sqlite3.Error as error:
+            self.errors.append(error)
+            raise
 
-        Callbacks run in job order. Dropped when the job fails or its transaction rolls back; a callback that
-        raises is logged and stops nobody.
-        """
+    def after_commit(self, callback: Callable[[], object]) -> None:
         self.callbacks.append(callback)
+
+    def lock(self, name: str) -> None:
+        """There is one writer: whoever writes is alone already."""
 
     def close(self) -> None:
         """End the cursors, so that no forgotten SELECT holds a snapshot open."""

@@ -8,30 +8,25 @@ returned.
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Any
 
 import structlog
 
 from lineloop.kit.faults import FaultInjected, FaultMode, Faults
+from lineloop.kit.jobs import AFTER_COMMIT, BEFORE_COMMIT, Job
+from lineloop.kit.sqlite.failures import is_fatal, primary_code, storage_failure
+from lineloop.kit.sqlite.transaction import SqliteTx
 from lineloop.kit.storage_errors import (
     DatabaseBusyElsewhere,
     DatabaseError,
     DatabaseOutcomeUnknown,
     DatabaseUnavailable,
     TransactionEnded,
-    is_fatal,
-    primary_code,
-    storage_failure,
 )
-from lineloop.kit.transaction import Tx
 
-BEFORE_COMMIT = "database.before_commit"
-AFTER_COMMIT = "database.after_commit"
 _MAX_BATCH = 512
 
 # The trailing comments make these texts the writer's own: a job's COMMIT is another statement, and forbidden.
@@ -44,20 +39,6 @@ _ROLLBACK_TO = "ROLLBACK TO job --"
 _CONTROL = (_BEGIN, _SAVEPOINT, _ROLLBACK_TO, _RELEASE, _ROLLBACK)
 
 _log = structlog.get_logger(__name__)
-
-
-class Job:
-    """A function to run in a transaction, and what came of it."""
-
-    __slots__ = ("callbacks", "error", "future", "label", "result", "run")
-
-    def __init__(self, run: Callable[[Tx], Any], label: str, future: asyncio.Future[Any] | None) -> None:
-        self.run = run
-        self.label = label
-        self.future = future
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.callbacks: list[Callable[[], object]] = []
 
 
 class Writer:
@@ -202,7 +183,7 @@ class Writer:
 
     def _run(self, job: Job) -> DatabaseError | None:
         """Run one job; the failure returned concerns the store itself, hence everybody."""
-        tx = Tx(self._connection)
+        tx = SqliteTx(self._connection)
         job.error = None
         job.callbacks = tx.callbacks
         try:
@@ -277,9 +258,7 @@ class Writer:
 
     def _fail(self, jobs: list[Job], failure: DatabaseError) -> None:
         for job in jobs:
-            # Each waiter gets its own exception: a shared one would collect every waiter's traceback.
-            job.error = type(failure)(*failure.args)
-            job.error.__cause__ = failure.__cause__
+            job.fail(failure)
 
     def _control(self, sql: str) -> None:
         self._controlling = True

@@ -1,0 +1,1 @@
+"""The database of one machine: a SQLite file with one writer, group commit and snapshot reads."""

@@ -1,0 +1,241 @@
+"""A SQLite file for one machine: one writer, group commit, snapshot reads (design decision 3).
+
+This module puts the writer, the readers and the checkpoints together and speaks asyncio; what shares a
+transaction and what a failure undoes is decided in `writer`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import structlog
+
+from lineloop.kit.clock import Clock
+from lineloop.kit.database import Tx
+from lineloop.kit.faults import Faults
+from lineloop.kit.file_identity import refuse_several_names
+from lineloop.kit.filesystem import refuse_network_filesystem
+from lineloop.kit.jobs import Job, answer, resolve
+from lineloop.kit.sqlite.checkpoints import Checkpoints
+from lineloop.kit.sqlite.failures import primary_code, storage_failure
+from lineloop.kit.sqlite.readers import Readers
+from lineloop.kit.sqlite.write_ahead_log import LogFile, log_bytes, log_path, presize_log
+from lineloop.kit.sqlite.writer import Writer
+from lineloop.kit.storage_errors import (
+    DatabaseBusyElsewhere,
+    DatabaseCorrupt,
+    DatabaseError,
+    DatabaseUnavailable,
+    QueueFull,
+)
+
+T = TypeVar("T")
+
+_BUSY_TIMEOUT_SECONDS = 5.0
+_CHECKPOINT_PAGES = 1000
+_PRESIZED_PAGES = 1500
+_CACHED_STATEMENTS = 1024
+
+_log = structlog.get_logger(__name__)
+
+
+class SqliteDatabase:
+    """An open database file. Make one with `await SqliteDatabase.open(…)`, on the loop that will use it."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        faults: Faults,
+        on_fatal: Callable[[BaseException], None] | None,
+        readers: int,
+        queue_limit: int,
+    ) -> None:
+        self.path = path
+        self._loop = loop
+        self._on_fatal = on_fatal
+        self._queue_limit = queue_limit
+        self._closed = False
+        self._waiting = 0
+        self._reading = 0
+        self._fatal: DatabaseError | None = None
+        self._readers = Readers(lambda: _connect_reader(path), self._from_reader, readers)
+        self._checkpoints = Checkpoints(
+            lambda: _connect_writer(path), self._readers.held, LogFile(path), _CHECKPOINT_PAGES
+        )
+        self._writer = Writer(
+            lambda: _connect_first(path), self._from_writer, self._checkpoints.committed, faults
+        )
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path,
+        *,
+        clock: Clock,  # noqa: ARG003 (every engine is opened the same way)
+        faults: Faults | None = None,
+        on_fatal: Callable[[BaseException], None] | None = None,
+        readers: int = 2,
+        queue_limit: int = 10_000,
+    ) -> SqliteDatabase:
+        """Open or create the file.
+
+        `on_fatal` is called on the loop when the process must stop. Raises NetworkFilesystem,
+        DatabaseCorrupt, DatabaseBusyElsewhere, DatabaseUnavailable.
+        """
+        refuse_network_filesystem(path)
+        refuse_several_names(path)
+        database = cls(
+            path,
+            loop=asyncio.get_running_loop(),
+            faults=faults or Faults.none(),
+            on_fatal=on_fatal,
+            readers=readers,
+            queue_limit=queue_limit,
+        )
+        try:
+            await asyncio.to_thread(database._writer.open)
+        except sqlite3.Error as error:
+            busy = primary_code(error) == sqlite3.SQLITE_BUSY
+            failure = DatabaseBusyElsewhere() if busy else storage_failure(error) or DatabaseUnavailable()
+            raise type(failure)(f"{path}: {error}") from error
+        database._checkpoints.open()
+        database._readers.open()
+        return database
+
+    async def write(self, job: Callable[[Tx], T], *, label: str = "", lane: str = "") -> T:
+        return await self.submit(job, label, lane)
+
+    def submit(self, job: Callable[[Tx], T], label: str = "", lane: str = "") -> asyncio.Future[T]:
+        del lane
+        if self._closed or self._fatal is not None:
+            raise DatabaseUnavailable(f"refusing work after: {self._fatal}" if self._fatal else "closed")
+        if self._waiting >= self._queue_limit:
+            raise QueueFull(f"{self._waiting} jobs are waiting")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._waiting += 1
+        self._writer.put(Job(job, label, future))
+        return future
+
+    async def read(self, job: Callable[[Tx], T]) -> T:
+        if self._closed:
+            raise DatabaseUnavailable("closed")
+        if self._reading >= self._queue_limit:
+            raise QueueFull(f"{self._reading} reads are waiting")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._reading += 1
+        self._readers.put(Job(job, "", future))
+        return await future
+
+    @property
+    def idle(self) -> bool:
+        return not self._waiting and not self._reading
+
+    @property
+    def commits(self) -> int:
+        return self._writer.commits
+
+    @property
+    def checkpoints(self) -> int:
+        """Checkpoints made by this process."""
+        return self._checkpoints.completed
+
+    async def close(self) -> None:
+        """Finish queued work, fold the log into the file, end the threads. Later calls do nothing."""
+        if self._closed:
+            return
+        self._closed = True
+
+        def close() -> None:
+            self._writer.close()
+            self._readers.close()
+            self._checkpoints.close()
+
+        await asyncio.shield(asyncio.to_thread(close))
+
+    def _from_writer(self, jobs: list[Job], fatal: DatabaseError | None) -> None:
+        self._call(self._deliver, jobs, fatal)
+
+    def _from_reader(self, job: Job) -> None:
+        self._call(self._deliver_read, job)
+
+    def _call(self, function: Callable[..., None], *args: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function, *args)
+        except RuntimeError:
+            # The loop was closed under us: nobody is left to be told, and what was committed stays committed.
+            _log.warning("database_answer_without_loop", path=str(self.path))
+
+    def _deliver(self, jobs: list[Job], fatal: DatabaseError | None) -> None:
+        self._waiting -= len(jobs)
+        answer(jobs)
+        if fatal is not None:
+            self._end_with(fatal)
+
+    def _deliver_read(self, job: Job) -> None:
+        self._reading -= 1
+        if job.future is not None:
+            resolve(job.future, job)
+        if isinstance(job.error, DatabaseCorrupt):
+            # What is damaged for a reader is damaged for everybody.
+            self._end_with(job.error)
+
+    def _end_with(self, fatal: DatabaseError) -> None:
+        if self._fatal is None:
+            self._fatal = fatal
+            _log.error("database_fatal", path=str(self.path), error=repr(fatal))
+            if self._on_fatal is not None:
+                self._on_fatal(type(fatal)(f"{self.path}: {fatal}"))
+
+
+def _connect_first(path: Path) -> sqlite3.Connection:
+    """The writer's connection; before it, a file that nobody has open gets its mode and its log."""
+    if not log_path(path).exists():
+        # SQLite drops a log beside an empty file, hence the mode is set, and written, first.
+        _connect_writer(path).close()
+        presize_log(path, _PRESIZED_PAGES)
+    return _connect_writer(path)
+
+
+def _connect_writer(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, timeout=_BUSY_TIMEOUT_SECONDS, isolation_level=None, cached_statements=_CACHED_STATEMENTS
+    )
+    connection.row_factory = sqlite3.Row
+    mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+    if mode != "wal":
+        connection.close()
+        raise DatabaseUnavailable(f"{path} cannot use a write-ahead log (journal mode {mode})")
+    # fullfsync: on macOS an ordinary fsync does not reach the disk. temp_store: the journal of a savepoint
+    # lives as long as its job, and would else be a file that is made and deleted for it. journal_size_limit:
+    # a log that starts anew gives back what a burst had made of it.
+    pragmas = (
+        "synchronous=FULL",
+        "fullfsync=ON",
+        "foreign_keys=ON",
+        "wal_autocheckpoint=0",
+        f"journal_size_limit={log_bytes(_PRESIZED_PAGES)}",
+        "temp_store=MEMORY",
+    )
+    for pragma in pragmas:
+        connection.execute(f"PRAGMA {pragma}")
+    return connection
+
+
+def _connect_reader(path: Path) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    connection = sqlite3.connect(
+        uri,
+        uri=True,
+        timeout=_BUSY_TIMEOUT_SECONDS,
+        isolation_level=None,
+        cached_statements=_CACHED_STATEMENTS,
+    )
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA query_only=ON")
+    return connection
