@@ -51,7 +51,10 @@ from lineloop.server.store import identities, meta
 from lineloop.server.upkeep.deadlines import QuestionTimer, SilentStreams
 from lineloop.server.upkeep.folding import Folding
 from lineloop.server.upkeep.notifier import Notifier
+from lineloop.server.upkeep.replicas import Replicas
 from lineloop.server.wakeup.bus import Bus, Stopping
+from lineloop.server.wakeup.carriers import redis_carrier
+from lineloop.server.wakeup.relay import Carrier
 
 EPOCH = "server_epoch"
 DRAIN_SECONDS = 5.0
@@ -90,6 +93,7 @@ class Server:
         self.runner: Runner
         self.resources: SqlStore
         self.services: Services
+        self.replicas: Replicas
         self.asgi: AsgiApp
 
     async def start(self) -> None:
@@ -189,6 +193,22 @@ class Server:
         self._tasks.spawn(notifier.run(), name="notifier")
         self._tasks.spawn(notifier.sweep(settings.sweep_seconds), name="notifier_sweep")
         self._tasks.spawn(self._sweep_links(), name="links_sweep")
+        self.replicas = Replicas(
+            commits,
+            self.clock,
+            self.bus,
+            carrier=self._carrier(),
+            origin=self.ids.make("rep"),
+            sweep_seconds=settings.sweep_seconds,
+        )
+        self.services.relay = self.replicas.relay
+        self.replicas.start(self._tasks)
+
+    def _carrier(self) -> Carrier | None:
+        """What hints to other replicas travel on."""
+        if self.settings.redis_url is not None:
+            return redis_carrier(self.settings.redis_url, self.services.epoch)
+        return None
 
     async def _sweep_links(self) -> None:
         while True:

@@ -22,6 +22,8 @@ class ServerSettings:
 
     A request's body may pause for `body_idle_seconds` and take `body_seconds` in all. A link whose peer takes
     nothing for `stalled_seconds` ends.
+
+    `redis_url` names a Redis over which several servers on one database wake each other.
     """
 
     database: Path
@@ -41,4 +43,5 @@ class ServerSettings:
     notify_seconds: float = 0.05
     drain_retry_ms: int = 500
     run_slots: int = 50
+    redis_url: str | None = None
     limits: CommitLimits = field(default_factory=CommitLimits)

@@ -27,6 +27,7 @@ from lineloop.server.records import Conversation
 
 _MISSING = (ErrorCode.CONVERSATION_NOT_FOUND,)
 EVENT_STREAM = "text/event-stream"
+EPOCH_HEADER = "x-lineloop-epoch"
 
 
 class ConversationsQuery(PageQuery):
@@ -81,11 +82,14 @@ def conversation_routes(services: Services) -> Routes:
         """Server-sent events `message`, `patch`, `ping`; `Last-Event-ID` resumes."""
         grant = await services.grant(request, Verb.READ)
         conversation = await services.visible_conversation(grant, conversation_id)
-        viewer = Viewer(services, conversation.root_id, _last_event_id(request), grant)
+        after = _last_event_id(request)
+        if request.headers.get(EPOCH_HEADER, services.epoch) != services.epoch:
+            after = None  # What the viewer knows is of another life of the database.
+        viewer = Viewer(services, conversation.root_id, after, grant)
         headers = {
             "cache-control": "no-store",
             "x-accel-buffering": "no",
-            "x-lineloop-epoch": services.epoch,
+            EPOCH_HEADER: services.epoch,
         }
         return services.streamed(grant, viewer.events(), media_type=EVENT_STREAM, headers=headers)
 

@@ -14,6 +14,12 @@ from lineloop.server.http.metrics import CONTENT_TYPE
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 from lineloop.server.store import meta
+from lineloop.server.wakeup.relay import Relay
+
+
+def relay_state(relay: Relay | None) -> dict[str, object] | None:
+    """None: this server has no relay. One that is not connected costs latency only, so ready it is."""
+    return None if relay is None else {"name": relay.name, "connected": relay.figures.connected}
 
 
 def health_routes(services: Services) -> Routes:
@@ -31,13 +37,17 @@ def health_routes(services: Services) -> Routes:
             raise StorageUnavailable("the server is starting or stopping")
         now = json.dumps(services.clock.now_ms())
         await services.commits.write(lambda tx: meta.put(tx, "ready_at", now))
-        return json_response({"status": "ready", "epoch": services.epoch})
+        return json_response(
+            {"status": "ready", "epoch": services.epoch, "relay": relay_state(services.relay)}
+        )
 
     @router.get("/metrics", openapi_extra=document(None))
     async def metrics(request: Request) -> Response:
         """Numbers in the Prometheus text format, for whoever has a credential that may read."""
         await services.grant(request, Verb.READ)
         services.metrics.commits.set(services.commits.db.commits)
+        if services.relay is not None:
+            services.metrics.relayed(services.relay.figures)
         return Response(services.metrics.text(), media_type=CONTENT_TYPE)
 
     return router

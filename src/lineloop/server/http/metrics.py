@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from lineloop.server.wakeup.relay import RelayFigures
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -39,6 +41,17 @@ class Metrics:
         self.links = Gauge("lineloop_links", "Open links")
         self.viewers = Gauge("lineloop_viewers", "Open conversation streams")
         self.commits = Gauge("lineloop_database_commits", "Transactions committed by this process")
+        self.relay: list[Gauge] = []
+
+    def relayed(self, figures: RelayFigures) -> None:
+        """Takes over what the relay counted."""
+        self.relay = [
+            Gauge("lineloop_relay_connected", "Whether hints reach other replicas", float(figures.connected)),
+            Gauge("lineloop_relay_hints_sent", "Hints sent to other replicas", figures.sent),
+            Gauge("lineloop_relay_hints_received", "Hints heard from other replicas", figures.received),
+            Gauge("lineloop_relay_hints_dropped", "Hints nobody elsewhere was told", figures.dropped),
+            Gauge("lineloop_relay_breaks", "Times the way to other replicas broke", figures.breaks),
+        ]
 
     def request(self, status: int) -> None:
         """Counts one answer."""
@@ -59,5 +72,5 @@ class Metrics:
         for status, count in sorted(self._requests.items()):
             requests.add_metric([str(status)], count)
         yield requests
-        for gauge in (self.links, self.viewers, self.commits):
+        for gauge in (self.links, self.viewers, self.commits, *self.relay):
             yield GaugeMetricFamily(gauge.name, gauge.words, value=gauge.value)

@@ -25,6 +25,7 @@ from lineloop.server.records import Conversation, StoredMessage
 from lineloop.server.settings import ServerSettings
 from lineloop.server.store import messages
 from lineloop.server.wakeup.bus import Bus
+from lineloop.server.wakeup.relay import Relay
 
 
 @dataclass(slots=True)
@@ -44,6 +45,7 @@ class Services:
     hot: HotRoutes
     streams: OpenStreams
     ready: bool = False
+    relay: Relay | None = None
 
     async def grant(self, request: HTTPConnection, verb: Verb) -> Grant:
         return await self.identity.of_request(request, verb)

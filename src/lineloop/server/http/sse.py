@@ -2,15 +2,17 @@
 §8.4).
 
 Decides what one viewer is told: it subscribes before it reads, its queue is bounded, and after a gap of any
-kind it is given whole messages again. A patch goes out only as the next one of what the viewer knows. The id
-of an event is the root conversation's change counter, up to which the viewer has everything.
+kind it is given what it lacks from the database. A patch goes out only as the next one of what the viewer
+knows, a change only as the next one of its root conversation. The id of an event is that change, up to which
+the viewer has everything. What is read for a viewer is read and sent in parts: one that takes nothing holds
+one part, and its queue.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from lineloop.kit import json
 from lineloop.kit.clock import with_timeout
@@ -21,11 +23,14 @@ from lineloop.server.commit.visibility import visible_conversation
 from lineloop.server.decide.access import Grant
 from lineloop.server.http.services import Services
 from lineloop.server.records import StoredMessage
-from lineloop.server.store import conversations, messages
-from lineloop.server.wakeup.bus import Hint, MessageChanged, PatchAppended, Stopping
+from lineloop.server.store import conversations, messages, viewing
+from lineloop.server.store.viewing import Place
+from lineloop.server.wakeup.bus import Hint, MessageChanged, PatchAppended, RootSeen, Stopping
 
 MAX_QUEUED_EVENTS = 1024
 MAX_QUEUED_BYTES = 2 * 1024 * 1024
+# A part holds this much, or one message that is larger.
+PART_BYTES = 512 * 1024
 PAGE = 100
 FIRST_MESSAGES = 200
 _UNSAFE = str.maketrans({"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"})
@@ -51,6 +56,7 @@ class Viewer:
         self._queue: deque[MessageChanged | PatchAppended] = deque()
         self._queued_bytes = 0
         self._resync = True
+        self._behind = False
         self._wake = asyncio.Event()
 
     async def events(self) -> AsyncIterator[str]:
@@ -60,18 +66,13 @@ class Viewer:
         heartbeat = self._services.settings.heartbeat_seconds
         clock = self._services.clock
         try:
+            await self._forget_the_future()
             yield await self._ping()
             ping_at = clock.monotonic() + heartbeat
             while self._services.ready:
                 self._wake.clear()
-                if self._resync:
-                    async for text in self._snapshot():
-                        yield text
-                    if not self._resync:
-                        yield await self._ping()  # The viewer learns that it has everything.
-                    continue
-                if self._queue:
-                    if text := await self._drained():
+                if self._resync or self._behind or self._queue:
+                    async for text in self._news():
                         yield text
                     continue
                 try:
@@ -79,7 +80,6 @@ class Viewer:
                 except TimeoutError:
                     ping_at = clock.monotonic() + heartbeat
                     yield await self._ping()
-                    yield await self._missed()
         except LoopError:
             # The storage is gone: the viewer comes back and is told by the route.
             return
@@ -88,6 +88,11 @@ class Viewer:
             self._services.metrics.viewers.dec()
 
     def _hear(self, hint: Hint) -> None:
+        if isinstance(hint, RootSeen):
+            if self._lags(hint):
+                self._behind = True
+                self._wake.set()
+            return
         if isinstance(hint, Stopping):
             self._wake.set()
         if not isinstance(hint, MessageChanged | PatchAppended) or self._resync:
@@ -102,38 +107,110 @@ class Viewer:
             self._queued_bytes += weight
         self._wake.set()
 
-    async def _drained(self) -> str:
-        """Everything that waits, as one text."""
+    def _lags(self, seen: RootSeen) -> bool:
+        """Whether a hint was missed. With hints in the queue that is not known yet."""
+        if self._resync or self._queue:
+            return False
+        return seen.change > self._change or any(
+            self._revisions.get(name, -1) < seq
+            for name, seq in seen.streams.items()
+            if name not in self._hidden
+        )
+
+    async def _news(self) -> AsyncIterator[str]:
+        if self._resync:
+            async for text in self._snapshot():
+                yield text
+            if not self._resync:
+                yield await self._ping()  # The viewer learns that it has everything.
+        elif self._behind:
+            self._behind = False
+            async for text in self._missed():
+                yield text
+        else:
+            async for text in self._drained():
+                yield text
+
+    async def _drained(self) -> AsyncIterator[str]:
+        """Everything that waits, in parts."""
         parts: list[str] = []
+        size = 0
         while self._queue and not self._resync:
             hint = self._queue.popleft()
             self._queued_bytes -= _weight(hint)
             if isinstance(hint, PatchAppended):
-                parts.append(await self._patch_event(hint))
-            elif hint.change > self._change:
-                parts.append(await self._changed_event(hint))
-        return "".join(parts)
+                text = self._next_patch(hint) or await self._patch_event(hint)
+            elif hint.change == self._change + 1:
+                text = await self._changed_event(hint)
+            else:
+                # Heard of already; or one before it was not heard of, and comes first.
+                self._behind = self._behind or hint.change > self._change
+                text = ""
+            parts.append(text)
+            size += len(text)
+            if size > PART_BYTES:
+                yield "".join(parts)
+                parts.clear()
+                size = 0
+        if text := "".join(parts):
+            yield text
+
+    def _next_patch(self, hint: PatchAppended) -> str:
+        """The event of a patch that follows what the viewer knows; else nothing."""
+        if self._revisions.get(hint.message_id) != hint.seq - 1:
+            return ""
+        self._revisions[hint.message_id] = hint.seq
+        return self._patch_text(hint.message_id, hint.patch)
 
     async def _patch_event(self, hint: PatchAppended) -> str:
-        if hint.message_id in self._hidden:
-            return ""
+        """What the viewer lacks of a message up to a patch that does not follow what it knows."""
         known = self._revisions.get(hint.message_id)
-        if known is not None and hint.seq <= known:
+        if hint.message_id in self._hidden or (known is not None and hint.seq <= known):
             return ""
-        if known is None or hint.seq != known + 1:
-            return await self._whole(hint.message_id)
-        self._revisions[hint.message_id] = hint.seq
-        return _event("patch", self._change, f'{{"message_id":"{hint.message_id}","patch":{hint.patch}}}')
+        return await self._caught_up(hint.message_id)
+
+    async def _caught_up(self, message_id: str) -> str:
+        """The rest of the log when that is short and continues what is known, else the message whole."""
+        known = self._revisions.get(message_id)
+
+        def read(tx: Tx) -> list[tuple[int, str]] | StoredMessage | None:
+            head = messages.head(tx, message_id)
+            if head is not None and known is not None and not head.status.ended:
+                log = viewing.patches_between(tx, message_id, known + 1, head.revision, max_bytes=PART_BYTES)
+                if log and log[0][0] == known + 1:
+                    return log
+            return messages.get(tx, message_id)
+
+        found = await self._commits.read(read)
+        if isinstance(found, list):
+            self._revisions[message_id] = found[-1][0]
+            return "".join(self._patch_text(message_id, patch) for _, patch in found)
+        return "" if found is None else await self._whole(found)
 
     async def _changed_event(self, hint: MessageChanged) -> str:
-        if hint.message is None:
-            text = await self._whole(hint.message_id)
-            self._change = max(self._change, hint.change)
-            return text
-        if not await self._shows(hint.conversation_id):
-            self._change = max(self._change, hint.change)
+        self._change = hint.change
+        message = hint.message
+        if message is None:
+            message = await self._commits.read(lambda tx: messages.get(tx, hint.message_id))
+        return "" if message is None else await self._whole(message)
+
+    async def _whole(self, message: StoredMessage) -> str:
+        """The message whole, if the viewer sees it.
+
+        It may be newer than `_change`, never older: what `_change` promises has been sent.
+        """
+        is_open = message.status is MessageStatus.STREAMING
+        if not await self._shows(message.conversation_id):
+            (self._hidden.add if is_open else self._hidden.discard)(message.id)
             return ""
-        return self._message_event(hint.message)
+        if is_open:
+            self._revisions[message.id] = message.revision
+        else:
+            self._revisions.pop(message.id, None)
+        return _event("message", self._change, f'{{"message":{message.to_json()}}}')
+
+    def _patch_text(self, message_id: str, patch: str) -> str:
+        return _event("patch", self._change, f'{{"message_id":"{message_id}","patch":{patch}}}')
 
     async def _shows(self, conversation_id: str) -> bool:
         """Whether the viewer sees this one of the root's conversations."""
@@ -145,93 +222,90 @@ class Viewer:
             )
         return self._shown[conversation_id]
 
-    async def _seen(self, found: list[StoredMessage]) -> list[StoredMessage]:
-        return [message for message in found if await self._shows(message.conversation_id)]
-
-    async def _whole(self, message_id: str) -> str:
-        message = await self._commits.read(lambda tx: messages.get(tx, message_id))
-        if message is None:
-            return ""
-        if not await self._shows(message.conversation_id):
-            self._hidden.add(message_id)
-            return ""
-        # The row may be newer than the hints that wait, never than what `_change` promises to have sent.
-        self._know(message)
-        return _event("message", self._change, f'{{"message":{message.to_json()}}}')
-
-    def _message_event(self, message: StoredMessage) -> str:
-        self._know(message)
-        self._change = max(self._change, message.change)
-        return _event("message", self._change, f'{{"message":{message.to_json()}}}')
-
-    def _know(self, message: StoredMessage) -> None:
-        if message.status is MessageStatus.STREAMING:
-            self._revisions[message.id] = message.revision
-        else:
-            self._revisions.pop(message.id, None)
-
     async def _snapshot(self) -> AsyncIterator[str]:
         """What the viewer lacks: all open streams whole, then what changed, in order of change.
 
         What is published from now on is queued meanwhile; the change and revision it carries tell whether it
         is news.
         """
-        self._resync = False
+        self._resync = self._behind = False
         self._revisions.clear()
         self._hidden.clear()
         self._shown = {self._root_id: True}
         root_id, after = self._root_id, self._after
 
-        def read(tx: Tx) -> tuple[list[StoredMessage], list[StoredMessage]]:
-            newest = messages.newest(tx, root_id, limit=FIRST_MESSAGES) if after is None else []
-            return messages.open_streams(tx, root_id), newest
+        def read(tx: Tx) -> tuple[list[Place], list[Place]]:
+            first = viewing.newest(tx, root_id, limit=FIRST_MESSAGES) if after is None else []
+            return viewing.open_streams(tx, root_id), first
 
-        streams, newest = await self._commits.read(read)
-        if newest:
-            self._change = newest[0].change - 1
+        streams, first = await self._commits.read(read)
+        if first:
+            self._change = first[0].change - 1
         self._after = self._change
-        for message in await self._seen(streams):
-            self._know(message)
-            yield _event("message", self._change, f'{{"message":{message.to_json()}}}')
-        if newest:
-            open_ids = {message.id for message in streams}
-            whole = [message for message in await self._seen(newest) if message.id not in open_ids]
-            yield "".join(self._message_event(message) for message in whole)
-            self._change = max(self._change, newest[-1].change)
-        while not self._resync and (page := await self._page()):
-            seen = await self._seen(page)
-            yield "".join(self._message_event(message) for message in seen)
-            self._change = max(self._change, page[-1].change)
-            if len(page) < PAGE:
-                break
+        async for text in self._in_parts(streams, advance=False):
+            yield text
+        if first:
+            sent = {place.id for place in streams}
+            async for text in self._in_parts([place for place in first if place.id not in sent]):
+                yield text
+            self._change = max(self._change, first[-1].change)
+        async for text in self._changed():
+            yield text
         self._after = self._change
 
-    async def _page(self) -> list[StoredMessage]:
-        after = self._change
-        return await self._commits.read(
-            lambda tx: messages.changed(tx, self._root_id, after=after, limit=PAGE)
-        )
+    async def _changed(self) -> AsyncIterator[str]:
+        """Every message with a larger change, in that order. With it the viewer has everything up to it."""
+        while not self._resync:
+            after = self._change
 
-    async def _missed(self) -> str:
-        """The sweep: what no hint told of."""
-        if self._queue or self._resync:
-            return ""
-        known = dict(self._revisions)
+            def read(tx: Tx, after: int = after) -> tuple[list[Place], int]:
+                # The counter first: nothing that it counts can be missing on the page that is read after it.
+                change = viewing.change_of(tx, self._root_id)
+                return viewing.changed(tx, self._root_id, after=after, limit=PAGE), change
 
-        def read(tx: Tx) -> tuple[list[StoredMessage], list[StoredMessage]]:
-            changed = messages.changed(tx, self._root_id, after=self._change, limit=PAGE)
-            ahead = [one for one in messages.open_streams(tx, self._root_id) if _is_news(one, known)]
-            return changed, ahead
+            page, change = await self._commits.read(read)
+            async for text in self._in_parts(page):
+                yield text
+            if len(page) == PAGE:
+                self._change = max(self._change, page[-1].change)
+                continue
+            # A change without a message of its own counts as seen, too.
+            self._change = max(self._change, change)
+            return
 
-        changed, ahead = await self._commits.read(read)
-        parts = [self._message_event(message) for message in await self._seen(changed)]
-        if changed:
-            self._change = max(self._change, changed[-1].change)
-        for message in await self._seen(ahead):
-            if self._revisions.get(message.id, -1) < message.revision:
-                self._know(message)
-                parts.append(_event("message", self._change, f'{{"message":{message.to_json()}}}'))
-        return "".join(parts)
+    async def _in_parts(self, places: Sequence[Place], *, advance: bool = True) -> AsyncIterator[str]:
+        """Whole messages in the order of their places; each part is read when the one before was taken.
+
+        With `advance` they are in order of change, and the viewer has everything up to each of them.
+        """
+        for group in _groups(places):
+            found = await self._commits.read(lambda tx, group=group: viewing.whole(tx, group))
+            changes = {place.id: place.change for place in group}
+            texts: list[str] = []
+            for message in found:
+                if advance:
+                    self._change = max(self._change, changes[message.id])
+                texts.append(await self._whole(message))
+            if text := "".join(texts):
+                yield text
+
+    async def _missed(self) -> AsyncIterator[str]:
+        """What no hint told of."""
+        async for text in self._changed():
+            yield text
+        streams = await self._commits.read(lambda tx: viewing.stream_revisions(tx, [self._root_id]))
+        for name, seq in streams.get(self._root_id, {}).items():
+            is_news = name not in self._hidden and self._revisions.get(name, -1) < seq
+            if is_news and (text := await self._caught_up(name)):
+                yield text
+
+    async def _forget_the_future(self) -> None:
+        """A change that the database has not reached is of another life of it: the viewer knows nothing."""
+        after = self._after
+        if after is None:
+            return
+        if after > await self._commits.read(lambda tx: viewing.change_of(tx, self._root_id)):
+            self._after, self._change = None, 0
 
     async def _ping(self) -> str:
         ordinals = await self._commits.read(lambda tx: conversations.highest_ordinals(tx, self._root_id))
@@ -239,8 +313,17 @@ class Viewer:
         return _event("ping", self._change, json.dumps({"ordinals": shown}))
 
 
-def _is_news(message: StoredMessage, known: Mapping[str, int]) -> bool:
-    return known.get(message.id, -1) < message.revision
+def _groups(places: Sequence[Place]) -> Iterator[list[Place]]:
+    group: list[Place] = []
+    size = 0
+    for place in places:
+        if group and size + place.weight > PART_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(place)
+        size += place.weight
+    if group:
+        yield group
 
 
 def _weight(hint: MessageChanged | PatchAppended) -> int:

@@ -2,13 +2,14 @@
 
 Decides only who hears a hint. A hint is never the truth: it may be lost, and every listener has a sweep
 behind it. Publishing and listening happen on the event loop's thread; a listener must not block and must not
-raise.
+raise. What is published here also goes to the other replicas when there is a relay; what came from them, and
+what a sweep found, is told here only.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -85,11 +86,31 @@ class ConsumersChanged:
 
 
 @record
+class RootSeen:
+    """What a sweep read of a root conversation: its change counter, and how far each open stream is logged.
+
+    Whoever knows less has missed a hint.
+    """
+
+    root_id: str
+    change: int
+    streams: Mapping[str, int]
+
+
+@record
 class Stopping:
     """The server stops: whoever waits looks up."""
 
 
-Hint = MessageChanged | PatchAppended | ParticipantJoined | QuestionClosed | ConsumersChanged | Stopping
+Hint = (
+    MessageChanged
+    | PatchAppended
+    | ParticipantJoined
+    | QuestionClosed
+    | ConsumersChanged
+    | RootSeen
+    | Stopping
+)
 Listener = Callable[[Hint], None]
 Stop = Callable[[], None]
 
@@ -101,9 +122,20 @@ class Bus:
     _by_actor: dict[tuple[str, str], list[Listener]] = field(default_factory=lambda: defaultdict(list))
     _by_root: dict[str, list[Listener]] = field(default_factory=lambda: defaultdict(list))
     _all: list[Listener] = field(default_factory=list[Listener])
+    _outward: Listener | None = None
 
     def publish(self, hint: Hint) -> None:
-        """Tell everyone concerned, in order of publication."""
+        """Tell everyone concerned, in order of publication, and the other replicas."""
+        self.tell(hint)
+        if self._outward is not None:
+            self._outward(hint)
+
+    def relay_to(self, outward: Listener | None) -> None:
+        """From now on `outward` hears what is published, and only that."""
+        self._outward = outward
+
+    def tell(self, hint: Hint) -> None:
+        """Tell everyone concerned in this process only."""
         for listener in self._concerned(hint):
             try:
                 listener(hint)
@@ -122,9 +154,20 @@ class Bus:
         self._all.append(listener)
         return lambda: self._all.remove(listener) if listener in self._all else None
 
+    @property
+    def viewed_roots(self) -> list[str]:
+        """Root conversations in which somebody is interested."""
+        return list(self._by_root)
+
+    def hears_root(self, root_id: str) -> bool:
+        return root_id in self._by_root
+
+    def hears_actor(self, kind: str, key: str) -> bool:
+        return (kind, key) in self._by_actor
+
     def _concerned(self, hint: Hint) -> list[Listener]:
         concerned: list[Listener] = list(self._all)
-        if isinstance(hint, PatchAppended):
+        if isinstance(hint, PatchAppended | RootSeen):
             return [*concerned, *self._by_root.get(hint.root_id, ())]
         if isinstance(hint, MessageChanged):
             for one in hint.recipients:
