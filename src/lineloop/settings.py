@@ -27,7 +27,8 @@ class Settings:
     that talk to a server elsewhere. `fault_plan` is empty unless LINELOOP_ALLOW_FAULTS=1. `log_format` is
     `json`, `console`, or None to follow the terminal (LINELOOP_LOG). `model` is LINELOOP_MODEL, None when
     nothing is said. `model_keys` and `model_urls` are by family; LINELOOP_MODEL_URL is the address of the
-    family that LINELOOP_MODEL names.
+    family that LINELOOP_MODEL names. `redis` is LINELOOP_REDIS, over which servers on one database wake each
+    other.
     """
 
     data_dir: Path
@@ -40,6 +41,7 @@ class Settings:
     log_format: str | None = None
     log_level: str = "info"
     has_display: bool = False
+    redis: str | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -58,6 +60,7 @@ class Settings:
             fault_plan=values.get("LINELOOP_FAULT", "") if faults_allowed else "",
             log_format=values.get("LINELOOP_LOG"),
             log_level=values.get("LINELOOP_LOG_LEVEL", "info").lower(),
+            redis=values.get("LINELOOP_REDIS"),
             has_display=sys.platform != "linux" or any(source.get(name) for name in _DISPLAYS),
         )
 

@@ -31,7 +31,12 @@ DRAIN_SECONDS = 2.0
 
 @asynccontextmanager
 async def started_server(
-    around: Surroundings, models: LocalModels, stop: Stop, database: Path | None = None
+    around: Surroundings,
+    models: LocalModels,
+    stop: Stop,
+    database: Path | None = None,
+    *,
+    redis: str | None = None,
 ) -> AsyncGenerator[Server]:
     """The server on its data, started but not listening. Raises what a failed start raises.
 
@@ -44,7 +49,9 @@ async def started_server(
         stack.enter_context(FileLock(database))
         identity = stack.enter_context(FileIdentity(database))
         refuse_emptied(database, around.data_dir)
-        settings = ServerSettings(database=database, admin_token=around.credentials.admin_token)
+        settings = ServerSettings(
+            database=database, admin_token=around.credentials.admin_token, redis_url=redis
+        )
         server = Server(
             settings,
             clock=around.clock,
@@ -77,9 +84,8 @@ def run_serve(
 
     Raises CommandFailed when it cannot start.
     """
-    if redis:
-        raise CommandFailed("wake-ups through Redis are not built yet; run without --redis", Exit.USAGE)
     check_model(settings)
+    redis = redis_url(redis or settings.redis)
     path = database_path(database)
     if path and beside:
         settings = replace(settings, data_dir=directory_of(path))
@@ -92,7 +98,7 @@ def run_serve(
         listener = bind(port, settings.data_dir, "server")
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(
-                started_server(around, LocalModels(settings, around.clock), stop, path)
+                started_server(around, LocalModels(settings, around.clock), stop, path, redis=redis)
             )
             remember_database(settings.data_dir, path)
             await stack.enter_async_context(served(server.asgi, listener))
@@ -119,3 +125,21 @@ def database_path(url: str | None) -> Path | None:
     if not name or "://" in name:
         raise CommandFailed("only FILE or sqlite:///FILE is built; PostgreSQL comes later", Exit.USAGE)
     return Path(name).expanduser().absolute()
+
+
+def redis_url(url: str | None) -> str | None:
+    """The address of a Redis, looked at but not called. Raises CommandFailed (2) for one that is none."""
+    if url is None:
+        return None
+    try:
+        from redis.asyncio import Redis
+
+        Redis.from_url(url)
+    except ImportError:
+        raise CommandFailed(
+            "the client of Redis is missing: pip install 'lineloop[redis]'", Exit.USAGE
+        ) from None
+    except ValueError:
+        # Without the address itself: it may hold a password.
+        raise CommandFailed("--redis takes redis://, rediss:// or unix://", Exit.USAGE) from None
+    return url
