@@ -137,6 +137,30 @@ async def test_recipients_are_who_is_alive_and_who_was_met(tmp_path: Path) -> No
         assert [one["display_name"] for one in page.state["recipients"]] == ["The planner", "assistant"]
 
 
+async def test_who_is_there_is_said_to_be_known_only_after_the_server_was_asked(tmp_path: Path) -> None:
+    async with full_world(tmp_path, person=True) as world:
+        await world.server_goes()
+        page = await watching(world)
+        await world.server.advance(30)
+        assert page.state["recipients_known"] is False
+        await world.server_comes()
+        await patiently(world, lambda: page.state["recipients_known"])
+        await speak(world, world.conversation_id, "k", "here I am")
+        await patiently(world, lambda: page.state["recipients"])
+        page.session.close()
+        again = await Page(world.runtime.core_sessions).hello()
+        assert again.init is not None
+        assert again.init["state"]["recipients_known"] is False
+        await again.watch()
+        await patiently(world, lambda: again.state["recipients_known"])
+        again.session.close()
+        await world.server_goes()
+        await world.restart_device()
+        page = await watching(world)
+        await patiently(world, lambda: page.state["recipients_known"])
+        assert [one["online"] for one in page.state["recipients"]] == [False]
+
+
 async def prompt(world: FullWorld) -> Json:
     """The agent has a run that answers the person."""
     body = {

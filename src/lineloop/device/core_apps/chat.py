@@ -73,6 +73,7 @@ class ChatSession:
             "person": None if owner is None else owner.to_wire(),
             "conversations": first_within(conversations, MAX_CONVERSATIONS_BYTES),
             "recipients": [] if side is None else side.recipients.to_wire(),
+            "recipients_known": side is None or side.recipients.known,
             "model": self._model(),
         }
 

@@ -39,6 +39,7 @@ class Recipients:
         self._loop = loop
         self._known: dict[Actor, Recipient] = {}
         self._alive: frozenset[Actor] = frozenset()
+        self._asked = False
         self._listeners: list[Callable[[], None]] = []
         self._watched = asyncio.Event()
 
@@ -46,9 +47,19 @@ class Recipients:
         """Calls `listener` after every change; while somebody listens the server is asked. Returns how to
         stop.
         """
+        if not self._listeners:
+            # What was heard for whoever looked before says nothing about who is there now.
+            self._asked = False
         self._listeners.append(listener)
         self._watched.set()
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+
+    @property
+    def known(self) -> bool:
+        """Whether the server was asked since somebody looks; False also while it cannot be asked and nobody
+        was met before. Until then nobody can say who is there first.
+        """
+        return self._asked and bool(self._listeners)
 
     def to_wire(self) -> list[dict[str, Any]]:
         """Who is alive first, then by name; at most MAX_RECIPIENTS."""
@@ -89,7 +100,7 @@ class Recipients:
                 await self._ask()
             except LoopError as error:
                 _log.info("recipients_unknown", code=str(error.code))
-                self._alive_are(frozenset())
+                self._heard(frozenset(), asked=bool(self._known))
             self._watched.clear()
             try:
                 await with_timeout(self._clock, ASK_SECONDS, self._watched.wait())
@@ -113,15 +124,15 @@ class Recipients:
 
             await self._foundation.write(job)
             self._learn(news)
-        self._alive_are(frozenset(found))
+        self._heard(frozenset(found), asked=True)
 
     def _learn(self, news: dict[Actor, Recipient]) -> None:
         self._known.update(news)
         self._tell()
 
-    def _alive_are(self, alive: frozenset[Actor]) -> None:
-        if alive != self._alive:
-            self._alive = alive
+    def _heard(self, alive: frozenset[Actor], *, asked: bool) -> None:
+        if (alive, asked) != (self._alive, self._asked):
+            self._alive, self._asked = alive, asked
             self._tell()
 
     def _tell(self) -> None:

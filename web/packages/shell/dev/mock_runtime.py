@@ -298,6 +298,7 @@ class MockRuntime:
             "connection": self.parts["connection"],
             "person": {"kind": "user", "key": "local"},
             "conversations": self.conversations,
+            "recipients_known": True,
             "recipients": [
                 {
                     "kind": "operator",

@@ -7,7 +7,7 @@ import type { ChatCore, ChatState } from "../runtime/chat-core.ts";
 import { useText } from "../i18n/index.ts";
 import { useStore } from "../runtime/store.ts";
 import { loadMarkdownSoon } from "./blocks/lazy-markdown.tsx";
-import { FRESH, Memory, type Recipient } from "./model/memory.ts";
+import { FRESH, Memory, addressed, type Recipient } from "./model/memory.ts";
 import { Beginning } from "./view/beginning.tsx";
 import { Composer, type ComposerHandle } from "./view/composer.tsx";
 import { hasKeyboard } from "./view/composing.ts";
@@ -152,8 +152,7 @@ function FreshChat({ core, state, memory, onBegun }: FreshChatProps) {
     setMaking({ busy: true, failed: null });
     try {
       const id = (made.current ??= (await core.dispatch("create_conversation", {}))["id"] as string);
-      const target = recipient === null || recipient === "everyone" ? {} : { target: recipient };
-      core.say({ conversation_id: id, text, ...target });
+      core.say({ conversation_id: id, text, ...addressed(recipient, state) });
       made.current = null;
       if (recipient !== null) memory.keepRecipient(id, recipient);
       if (here.current) onBegun(id);

@@ -24,6 +24,7 @@ export const chat = {
   "chat.recipient": "To",
   "chat.recipient.everyone": "Everyone here",
   "chat.recipient.nobody": "Nobody is here",
+  "chat.recipient.looking": "Looking who is here…",
   "chat.recipient.away": "{name} (away)",
   "chat.begin.title": "What would you like to get done?",
   "chat.begin.how": "Say it in your own words. The assistant may open apps on this device for it, and asks where it must.",

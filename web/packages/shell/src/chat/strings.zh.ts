@@ -24,6 +24,7 @@ export const chat: Translation<typeof english> = {
   "chat.recipient": "发给",
   "chat.recipient.everyone": "这里的所有人",
   "chat.recipient.nobody": "没有人在",
+  "chat.recipient.looking": "正在看谁在…",
   "chat.recipient.away": "{name}（不在）",
   "chat.begin.title": "你想完成什么？",
   "chat.begin.how": "用你自己的话说就好。助手会在本设备上打开需要的应用，该问你的时候会问你。",

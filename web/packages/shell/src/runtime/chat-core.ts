@@ -57,8 +57,20 @@ export interface ChatState {
   readonly person: ActorName;
   readonly conversations: readonly ConversationRow[];
   readonly recipients: readonly Recipient[];
+  /** false until the server was asked who is there. */
+  readonly recipients_known: boolean;
   /** null while nobody told which one answers. */
   readonly model: ModelChoice | null;
+}
+
+/** Whom one speaks to without having chosen, before it is known who is there: whoever then is the first. */
+export const FIRST_THERE = "first_there";
+export type Target = ActorName | typeof FIRST_THERE;
+
+/** The first operator that is there; else the first that is known. */
+export function firstThere(state: ChatState): ActorName | null {
+  const first = state.recipients.find((one) => one.online) ?? state.recipients[0];
+  return first === undefined ? null : { kind: first.kind, key: first.key };
 }
 
 /** What a person said in this page and the Runtime has not taken yet. Kept over reloads. */
@@ -67,7 +79,7 @@ export interface Waiting {
   readonly key: string;
   readonly conversation_id: string;
   readonly text: string;
-  readonly target: ActorName | null;
+  readonly target: Target | null;
   readonly reply_to_id: string | null;
   readonly created_at: string;
   /** `waiting`: goes out when the Runtime is there. `refused`: the Runtime said no (`code`); it stays until `again` or `discard`. */
@@ -78,7 +90,7 @@ export interface Waiting {
 export interface Saying {
   readonly conversation_id: string;
   readonly text: string;
-  readonly target?: ActorName;
+  readonly target?: Target;
   readonly reply_to_id?: string;
 }
 

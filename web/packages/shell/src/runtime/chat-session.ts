@@ -1,11 +1,11 @@
 // The chat's session with the Runtime, with the outbox in front of it.
 
 import { isObject, type JsonObject } from "@lineloop/ui-model";
-import type { ChatCore, ChatState } from "./chat-core.ts";
+import { FIRST_THERE, firstThere, type ActorName, type ChatCore, type ChatState } from "./chat-core.ts";
 import type { RuntimeClient } from "./client.ts";
 import { CoreSession } from "./core-session.ts";
 import { Outbox, sayParams } from "./outbox.ts";
-import { Store } from "./store.ts";
+import { Store, type Readable } from "./store.ts";
 import { freshId, type Time } from "./time.ts";
 
 export interface ChatSession extends ChatCore {
@@ -20,8 +20,11 @@ export function openChat(client: RuntimeClient, storage: Storage, time: Time): C
     storage,
     time,
     // The key is the id of the action too: whatever is repeated is answered as the first time.
-    deliver: (entry) =>
-      session.request("action.dispatch", { id: entry.key, action: "say", params: sayParams(entry) }),
+    deliver: (entry) => {
+      const say = (target: ActorName | null) =>
+        session.request("action.dispatch", { id: entry.key, action: "say", params: sayParams(entry, target) });
+      return entry.target === FIRST_THERE ? whoIsFirst(state).then(say) : say(entry.target);
+    },
   });
   const take = (value: unknown) => {
     if (isObject(value) && Array.isArray(value["conversations"])) state.set(value as unknown as ChatState);
@@ -45,4 +48,18 @@ export function openChat(client: RuntimeClient, storage: Storage, time: Time): C
     follow: (family, payload, onEvent) => session.follow(family, payload, onEvent),
     reloadOutbox: () => outbox.reload(),
   };
+}
+
+/** Resolves as soon as the Runtime can say who is there. */
+function whoIsFirst(state: Readable<ChatState | null>): Promise<ActorName | null> {
+  return new Promise((resolve) => {
+    const look = () => {
+      const now = state.get();
+      if (now === null || !now.recipients_known) return;
+      stop();
+      resolve(firstThere(now));
+    };
+    const stop = state.subscribe(look);
+    look();
+  });
 }

@@ -5,7 +5,7 @@
 // nothing is promised which a reload would lose. What can never be sent is refused here and holds nothing back.
 
 import { LoopError, isObject, type JsonObject } from "@lineloop/ui-model";
-import { isTooLong, type ActorName, type Saying, type Waiting } from "./chat-core.ts";
+import { FIRST_THERE, isTooLong, type ActorName, type Saying, type Target, type Waiting } from "./chat-core.ts";
 import { Store } from "./store.ts";
 import { freshId, type Time } from "./time.ts";
 import { tooLarge } from "./wire.ts";
@@ -192,7 +192,7 @@ function parse(text: string | null): Kept | null {
     key,
     conversation_id,
     text: said,
-    target: actor(value["target"]),
+    target: target(value["target"]),
     reply_to_id: typeof value["reply_to_id"] === "string" ? value["reply_to_id"] : null,
     created_at: typeof created_at === "string" ? created_at : "",
     state: value["state"] === "refused" ? "refused" : "waiting",
@@ -201,15 +201,16 @@ function parse(text: string | null): Kept | null {
   };
 }
 
-function actor(value: unknown): ActorName | null {
+function target(value: unknown): Target | null {
+  if (value === FIRST_THERE) return FIRST_THERE;
   if (!isObject(value)) return null;
   const { kind, key } = value;
   return typeof kind === "string" && typeof key === "string" ? { kind, key } : null;
 }
 
-/** The params of the `say` action for an entry. */
-export function sayParams(entry: Waiting): JsonObject {
-  const { conversation_id, key, text, target, reply_to_id } = entry;
+/** The params of the `say` action for an entry, to the target that it has by now. */
+export function sayParams(entry: Waiting, target: ActorName | null): JsonObject {
+  const { conversation_id, key, text, reply_to_id } = entry;
   return {
     conversation_id,
     key,

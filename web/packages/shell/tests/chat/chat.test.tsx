@@ -1,11 +1,12 @@
 // @vitest-environment jsdom
 // What the person sees and does, over a Runtime that does what the test says.
 
-import { cleanup, fireEvent, render, screen, waitFor, within } from "@testing-library/react";
+import { act, cleanup, fireEvent, render, screen, waitFor, within } from "@testing-library/react";
 import { emptyContent, type Block } from "@lineloop/ui-model";
 import { StrictMode } from "react";
 import { describe, expect, test } from "vitest";
 import { announcement } from "../../src/runtime/announce.ts";
+import { FIRST_THERE } from "../../src/runtime/chat-core.ts";
 import { ASSISTANT, Later, ROOT, block, call, chatState, held, message, said, stamp } from "./fake-core.ts";
 import { Page, button, core, eachInItsOwnPage, field, log, opened, press, show, tell, write } from "./page.tsx";
 
@@ -221,6 +222,19 @@ describe("writing", () => {
     write("all");
     press("Enter");
     expect(core.outbox.get()[1]?.target).toBeNull();
+  });
+
+  test("what is said before it is known who is there goes to whoever is the first then, not to everybody", () => {
+    core.state.set(chatState({ recipients_known: false }));
+    show();
+    expect(screen.getByRole("option", { name: "Looking who is here…" })).toBeDefined();
+    write("hi");
+    press("Enter");
+    expect(core.outbox.get()).toMatchObject([{ text: "hi", target: FIRST_THERE }]);
+    act(() => core.state.set(chatState()));
+    write("again");
+    press("Enter");
+    expect(core.outbox.get()[1]).toMatchObject({ text: "again", target: ASSISTANT });
   });
 
   test("a saying that the server refused goes again under the same key", async () => {

@@ -123,6 +123,7 @@ export function chatState(parts: Partial<ChatState> = {}): ChatState {
       { id: "conv_b", title: "Garden", name: null, created_at: stamp(0), last_at: stamp(0), last_ordinal: 1, unread: 2 },
     ],
     recipients: [{ ...ASSISTANT, display_name: "Assistant", description: "", online: true }],
+    recipients_known: true,
     model: { target: "demo", label: "Demo", chosen: false },
     ...parts,
   };

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { FIRST_THERE } from "../../src/runtime/chat-core.ts";
 import { openChat } from "../../src/runtime/chat-session.ts";
 import { FakeStorage, settle, World, type FakeSocket } from "../world.ts";
 
@@ -28,7 +29,7 @@ class Chat {
     this.session += 1;
     socket.answer(ask?.id, { session: `s${this.session}` });
     await settle();
-    this.say("init", { app_scope: "chat", state: { conversations: [], recipients: [] } });
+    this.say("init", { app_scope: "chat", state: { conversations: [], recipients: [], recipients_known: false } });
     await settle();
     return socket;
   }
@@ -138,6 +139,38 @@ describe("what a person says", () => {
     await chat.world.time.advance(400);
     await chat.open();
     expect(chat.inner("action.dispatch")).toEqual([]);
+  });
+
+  test("to nobody in particular waits until it is known who is there, also over a reload, and goes to the first", async () => {
+    const before = new Chat();
+    await before.open();
+    before.core.say({ conversation_id: "c1", text: "one", target: FIRST_THERE });
+    before.core.say({ conversation_id: "c2", text: "to everybody" });
+    await settle();
+    expect(before.inner("action.dispatch").map((says) => says.payload["params"])).toMatchObject([{ text: "to everybody" }]);
+    const chat = new Chat(before.storage);
+    await chat.open();
+    const there = { kind: "operator", key: "assistant", display_name: "Assistant", description: "", online: true };
+    const met = { kind: "operator", key: "another", display_name: "Another", description: "", online: false };
+    const subscription = chat.inner("state.subscribe")[0]?.payload["subscription"];
+    const state = { conversations: [], recipients: [met, there], recipients_known: true };
+    chat.say("state.changed", { subscription, state });
+    await settle();
+    expect(chat.inner("action.dispatch").map((says) => says.payload["params"])).toMatchObject([
+      { text: "to everybody" },
+      { text: "one", target: { kind: "operator", key: "assistant" } },
+    ]);
+  });
+
+  test("to nobody in particular goes to everybody when nobody is there", async () => {
+    const chat = new Chat();
+    await chat.open();
+    const key = chat.core.say({ conversation_id: "c1", text: "one", target: FIRST_THERE });
+    const subscription = chat.inner("state.subscribe")[0]?.payload["subscription"];
+    chat.say("state.changed", { subscription, state: { conversations: [], recipients: [], recipients_known: true } });
+    await settle();
+    const says = chat.inner("action.dispatch").map((one) => one.payload["params"]);
+    expect(says).toEqual([{ conversation_id: "c1", key, text: "one" }]);
   });
 
   test("goes again under the same key when the connection broke before the answer", async () => {

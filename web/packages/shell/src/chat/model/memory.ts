@@ -1,7 +1,7 @@
 // What the page remembers for the person: unsent drafts and whom they spoke to last, per conversation.
 // Storage may be full or forbidden; then it is remembered until the page goes.
 
-import { isTooLong, type ActorName } from "../../runtime/chat-core.ts";
+import { FIRST_THERE, isTooLong, type ActorName, type ChatState, type Saying } from "../../runtime/chat-core.ts";
 
 const DRAFT = "lineloop.chat.draft.";
 const RECIPIENT = "lineloop.chat.recipient.";
@@ -67,3 +67,10 @@ export class Memory {
 
 export const nameOf = (recipient: Recipient): string =>
   recipient === "everyone" ? "everyone" : `${recipient.kind}/${recipient.key}`;
+
+/** What a saying tells of whom it goes to. null: nobody was chosen, and nobody is known. */
+export function addressed(recipient: Recipient | null, state: ChatState | null): Pick<Saying, "target"> {
+  if (recipient === "everyone") return {};
+  if (recipient !== null) return { target: recipient };
+  return state?.recipients_known ? {} : { target: FIRST_THERE };
+}

@@ -2,9 +2,9 @@
 
 import { ArrowUp } from "lucide-react";
 import { useEffect, useImperativeHandle, useRef, useState, type KeyboardEvent, type Ref } from "react";
-import { isTooLong, type ChatState } from "../../runtime/chat-core.ts";
+import { firstThere, isTooLong, type ChatState } from "../../runtime/chat-core.ts";
 import { useText } from "../../i18n/index.ts";
-import { nameOf, type Memory, type Recipient } from "../model/memory.ts";
+import type { Memory, Recipient } from "../model/memory.ts";
 import { refusalText } from "../model/refusal-words.ts";
 import { isComposing } from "./composing.ts";
 import { StopInstead } from "./message-row.tsx";
@@ -39,7 +39,7 @@ export function Composer(props: ComposerProps) {
   const [text, setText] = useState(() => memory.draft(conversationId));
   const [chosen, setChosen] = useState(() => memory.recipient(conversationId));
   const [refused, setRefused] = useState<string | null>(null);
-  const recipient = chosen ?? firstThere(state);
+  const recipient = chosen ?? (state?.recipients_known ? firstThere(state) : null);
 
   const write = (value: string) => {
     setText(value);
@@ -125,12 +125,3 @@ export function Composer(props: ComposerProps) {
     </form>
   );
 }
-
-/** Whom one speaks to without having chosen: the first operator that is there. */
-export function firstThere(state: ChatState | null): Recipient | null {
-  const first = state?.recipients.find((one) => one.online) ?? state?.recipients[0];
-  return first === undefined ? null : { kind: first.kind, key: first.key };
-}
-
-export const isSame = (one: Recipient | null, other: Recipient | null): boolean =>
-  (one === null ? null : nameOf(one)) === (other === null ? null : nameOf(other));

@@ -3,6 +3,7 @@
 import { PanelRight, RotateCcw, Square, X } from "lucide-react";
 import { memo, type ReactNode } from "react";
 import { useForms, useText } from "../../i18n/index.ts";
+import { FIRST_THERE } from "../../runtime/chat-core.ts";
 import { Blocks, ErrorBlock } from "../blocks/blocks.tsx";
 import { rowIdOf } from "../blocks/reply-card.tsx";
 import { useKeyed } from "../model/keyed.ts";
@@ -230,8 +231,8 @@ function Refused({ saying }: { readonly saying: SayingView }) {
     if (saying.by === "page") return core.again(saying.key);
     const { key, text, target, reply_to_id } = saying;
     const words = { conversation_id: transcript.conversationId, key, text };
-    const more = { ...(target === null ? {} : { target: { ...target } }), ...(reply_to_id === null ? {} : { reply_to_id }) };
-    core.dispatch("say", { ...words, ...more }).catch(() => undefined);
+    const to = target === null || target === FIRST_THERE ? {} : { target: { ...target } };
+    core.dispatch("say", { ...words, ...to, ...(reply_to_id === null ? {} : { reply_to_id }) }).catch(() => undefined);
   };
   return (
     <div className="saying-refused" role="alert">

@@ -8,7 +8,7 @@ import { useText } from "../../i18n/index.ts";
 import { announce } from "../../runtime/announce.ts";
 import { useStore } from "../../runtime/store.ts";
 import { animationFrame } from "../model/frames.ts";
-import type { Memory, Recipient } from "../model/memory.ts";
+import { addressed, type Memory, type Recipient } from "../model/memory.ts";
 import { Transcript } from "../model/transcript.ts";
 import { readable } from "../model/wire.ts";
 import { hasKeyboard } from "./composing.ts";
@@ -62,9 +62,8 @@ export function OpenChat(props: OpenChatProps) {
     [core, transcript, onWork],
   );
   const send = (text: string, recipient: Recipient | null) => {
-    const target = recipient === null || recipient === "everyone" ? {} : { target: recipient };
     try {
-      core.say({ conversation_id: conversationId, text, ...target });
+      core.say({ conversation_id: conversationId, text, ...addressed(recipient, state) });
     } catch (error) {
       if (!(error instanceof LoopError)) throw error;
       return error.code;

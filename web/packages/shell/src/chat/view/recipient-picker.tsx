@@ -28,7 +28,9 @@ export function RecipientPicker({ state, recipient, onChoose }: RecipientPickerP
       <AtSign size={14} aria-hidden />
       <span className="aloud">{t("chat.recipient")}</span>
       <select value={value} onChange={(event) => choose(event.target.value)} disabled={all.length === 0}>
-        {value === "" ? <option value="">{t("chat.recipient.nobody")}</option> : null}
+        {value === "" ? (
+          <option value="">{t(state?.recipients_known ? "chat.recipient.nobody" : "chat.recipient.looking")}</option>
+        ) : null}
         {known ? null : <option value={value}>{value.slice(value.lastIndexOf("/") + 1)}</option>}
         {there.map((one) => (
           <option key={nameOf(one)} value={nameOf(one)}>
