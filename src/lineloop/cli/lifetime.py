@@ -105,7 +105,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 def planned_faults(settings: Settings) -> Faults:
     """The faults that the environment asks for. Raises CommandFailed for an unknown site or mode."""
     try:
-        return Faults(FaultSite, settings.fault_plan)
+        return Faults(FaultSite, settings.fault_plan, counts=False)
     except ValueError as error:
         raise CommandFailed(f"LINELOOP_FAULT: {error}", Exit.USAGE) from error
 

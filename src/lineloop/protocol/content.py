@@ -149,14 +149,16 @@ def _is_a_devices_word(envelope: Mapping[str, Any]) -> bool:
     return isinstance(type_, str) and (type_ in DEVICE_TYPES or _publishes(envelope))
 
 
-def validate_content(content: Any, *, allow_controlled: bool = False, streaming: bool = False) -> None:
-    """Judges content that someone wants to store (§3.1, §4).
+def validate_content(
+    content: Any, *, allow_controlled: bool = False, streaming: bool = False, text: str | None = None
+) -> None:
+    """Judges content that someone wants to store (§3.1, §4). `text` is its JSON text, if the caller has it.
 
     Raises InvalidRequest with a pointer for its shape, LoopError `block_protected` for controlled parts
     unless `allow_controlled`. An envelope block stands alone and never in a streaming message.
     """
     try:
-        check_depth(content, MAX_CONTENT_DEPTH)
+        check_depth(content, MAX_CONTENT_DEPTH, text)
         check_model(content, "/content")
     except PatchInvalid as error:
         raise InvalidRequest(error.message, errors=error.errors) from error

@@ -202,12 +202,12 @@ _TYPES: frozenset[str] = frozenset(EnvelopeType)
 _NAMED_BY_RUNTIME_ONLY = ("instance_id", "operation_id", "app_session_id")
 
 
-def check_envelope(raw: Any, *, from_agent: bool, size_bytes: int | None = None) -> RuntimeEnvelope:
+def check_envelope(raw: Any, *, from_agent: bool) -> RuntimeEnvelope:
     """The protocol step (§7.3): version, scopes, type, size, depth, schema; from an agent also its limits.
 
-    `size_bytes` is the size of the JSON text when the caller knows it. Raises LoopError, each refusal with
-    its own code: `envelope_invalid`, `envelope_version_unsupported`, `scope_missing`,
-    `envelope_type_unknown`, `envelope_too_deep`, `envelope_too_large`, `scope_forbidden`, `scope_mismatch`.
+    Raises LoopError, each refusal with its own code: `envelope_invalid`, `envelope_version_unsupported`,
+    `scope_missing`, `envelope_type_unknown`, `envelope_too_deep`, `envelope_too_large`, `scope_forbidden`,
+    `scope_mismatch`.
     """
     if not isinstance(raw, dict):
         _invalid("an envelope is an object", "")
@@ -217,9 +217,10 @@ def check_envelope(raw: Any, *, from_agent: bool, size_bytes: int | None = None)
         _refuse(ErrorCode.ENVELOPE_VERSION_UNSUPPORTED, "the envelope version is not 1", "/v")
     _check_scopes_present(envelope)
     _check_type(envelope, from_agent=from_agent)
-    if is_deeper_than(envelope, MAX_ENVELOPE_DEPTH):
+    text = _text_of(envelope)
+    if is_deeper_than(envelope, MAX_ENVELOPE_DEPTH, text):
         _refuse(ErrorCode.ENVELOPE_TOO_DEEP, f"nested more than {MAX_ENVELOPE_DEPTH} levels", "")
-    _check_size(envelope, size_bytes)
+    _check_size(text)
     if from_agent:
         _check_agent_names_nothing(envelope)
     try:
@@ -261,12 +262,21 @@ def _check_type(envelope: dict[str, Any], *, from_agent: bool) -> None:
         _refuse(ErrorCode.ENVELOPE_TYPE_UNKNOWN, "an agent does not send this type", "/type")
 
 
-def _check_size(envelope: dict[str, Any], size_bytes: int | None) -> None:
-    if size_bytes is None:
-        try:
-            size_bytes = len(codec.dumps(envelope).encode())
-        except ValueError as error:
-            raise _schema_error([{"pointer": "", "message": "not JSON"}]) from error
+def _text_of(envelope: dict[str, Any]) -> str | None:
+    """None for what is no JSON, or is nested so deeply that it cannot be written."""
+    try:
+        text = codec.dumps(envelope)
+        text.encode()  # a lone surrogate is no text
+    except ValueError:
+        return None
+    return text
+
+
+def _check_size(text: str | None) -> None:
+    if text is None:
+        raise _schema_error([{"pointer": "", "message": "not JSON"}])
+    # A character has at most four bytes.
+    size_bytes = len(text) if len(text) * 4 <= MAX_ENVELOPE_BYTES else len(text.encode())
     if size_bytes > MAX_ENVELOPE_BYTES:
         raise LoopError(
             f"the envelope is larger than {MAX_ENVELOPE_BYTES} bytes",

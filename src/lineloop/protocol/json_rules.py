@@ -13,8 +13,13 @@ from pydantic import ValidationError
 from lineloop.protocol.errors import FieldError, InvalidRequest
 
 
-def is_deeper_than(value: Any, limit: int) -> bool:
-    """Whether objects and lists nest more than `limit` levels; a scalar has depth 0. Never recurses."""
+def is_deeper_than(value: Any, limit: int, text: str | None = None) -> bool:
+    """Whether objects and lists nest more than `limit` levels; a scalar has depth 0. Never recurses.
+
+    `text` is the JSON text of `value`, where the caller has it: most have fewer brackets than that.
+    """
+    if text is not None and text.count("{") + text.count("[") <= limit:
+        return False
     depth, level = 0, [value]
     while True:
         containers: list[Any] = [item for item in level if isinstance(item, (dict, list))]
@@ -30,9 +35,9 @@ def _children(container: dict[str, Any] | list[Any]) -> Iterable[Any]:
     return container.values() if isinstance(container, dict) else container
 
 
-def check_depth(value: Any, limit: int) -> None:
-    """Raises InvalidRequest when `value` nests more than `limit` levels."""
-    if is_deeper_than(value, limit):
+def check_depth(value: Any, limit: int, text: str | None = None) -> None:
+    """Raises InvalidRequest when `value` nests more than `limit` levels; `text` as in `is_deeper_than`."""
+    if is_deeper_than(value, limit, text):
         raise InvalidRequest(f"nested more than {limit} levels", pointer="")
 
 

@@ -82,10 +82,10 @@ class ClientFrame(Body):
     """A frame of a client after hello, when every item is in order."""
 
     id: FrameId | None = None
-    speak: Annotated[list[LinkSpeak], _ITEM_LIST, _FRAME_ITEMS] = Field(default_factory=list[LinkSpeak])
-    commit: Annotated[list[LinkCommit], _ITEM_LIST, _FRAME_ITEMS] = Field(default_factory=list[LinkCommit])
-    patches: Annotated[list[LinkPatches], _ITEM_LIST, _FRAME_ITEMS] = Field(default_factory=list[LinkPatches])
-    end: Annotated[list[LinkEnd], _ITEM_LIST, _FRAME_ITEMS] = Field(default_factory=list[LinkEnd])
+    speak: Annotated[list[LinkSpeak], _ITEM_LIST] = Field(default_factory=list[LinkSpeak])
+    commit: Annotated[list[LinkCommit], _ITEM_LIST] = Field(default_factory=list[LinkCommit])
+    patches: Annotated[list[LinkPatches], _ITEM_LIST] = Field(default_factory=list[LinkPatches])
+    end: Annotated[list[LinkEnd], _ITEM_LIST] = Field(default_factory=list[LinkEnd])
     ping: dict[str, Any] | None = None
     pong: dict[str, Any] | None = None
 
@@ -108,6 +108,8 @@ class _FrameHead(BaseModel):
 
 
 class _LooseFrame(ClientFrame):
+    """A frame that broke some rule: which one is told here, for an item or for the frame as a whole."""
+
     speak: Annotated[list[Any], _ITEM_LIST, _FRAME_ITEMS] = Field(default_factory=list[Any])  # pyright: ignore[reportIncompatibleVariableOverride]
     commit: Annotated[list[Any], _ITEM_LIST, _FRAME_ITEMS] = Field(default_factory=list[Any])  # pyright: ignore[reportIncompatibleVariableOverride]
     patches: Annotated[list[Any], _ITEM_LIST, _FRAME_ITEMS] = Field(default_factory=list[Any])  # pyright: ignore[reportIncompatibleVariableOverride]

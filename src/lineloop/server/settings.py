@@ -36,7 +36,6 @@ class ServerSettings:
     body_bytes: int = 1024 * 1024
     body_idle_seconds: float = 30.0
     body_seconds: float = 120.0
-    stalled_seconds: float = 30.0
     frame_bytes: int = 4 * 1024 * 1024
     heartbeat_seconds: float = 15.0
     sweep_seconds: float = 1.0

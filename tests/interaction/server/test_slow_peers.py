@@ -132,7 +132,6 @@ async def served_at(path: Path, *short: str) -> AsyncGenerator[Served]:
         admin_token=TOKEN,
         body_idle_seconds=bound("body"),
         body_seconds=bound("body", 1.0),
-        stalled_seconds=stalled,
     )
     patience = Patience(bound("head"), bound("rest"), stalled, look_seconds=0.02)
     server = Server(settings)

@@ -246,7 +246,7 @@ def _check_bounds(
         raise FrameRefused(f"{kind} is larger than {grammar.max_bytes} bytes", request_id=request_id)
     # Counting brackets is cheap, and few brackets cannot nest deeply.
     depth = grammar.max_depth
-    if text.count("{") + text.count("[") > depth and is_deeper_than(payload, depth):
+    if is_deeper_than(payload, depth, text):
         raise FrameRefused(f"{kind} nests more than {depth} levels", request_id=request_id)
 
 

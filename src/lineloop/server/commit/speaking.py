@@ -49,7 +49,8 @@ class QuestionPart:
 class SpeakCommand:
     """One message to create, or to find again by (conversation, actor, key).
 
-    `message_id` is used when it is new. `speaker` is the credential that speaks, None the server itself;
+    `message_id` is used when it is new, `content_json` is the text of `content` where the caller has
+    it. `speaker` is the credential that speaks, None the server itself;
     it must see the conversation, and brings in whom it names by its own right. The engine alone sets
     `run_id`, `on_behalf_of` and the purposes run, question and answer.
     """
@@ -67,6 +68,7 @@ class SpeakCommand:
     run_id: str | None = None
     on_behalf_of: Actor | None = None
     question: QuestionPart | None = None
+    content_json: str | None = None
 
 
 @record
@@ -206,7 +208,7 @@ def _message(
         call_id=_call_id(command.content) if purpose is Purpose.ENVELOPE else None,
         created_at=now,
         updated_at=now,
-        content_json=json.dumps(command.content),
+        content_json=command.content_json or json.dumps(command.content),
     )
 
 

@@ -5,6 +5,7 @@ Decides who the actor is (the grant), what the content is, and that only content
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from starlette.requests import Request
@@ -55,13 +56,14 @@ def speak_command(grant: Grant, conversation_id: str, body: SpeakBody, ids: Ids)
     """Raises Forbidden, InvalidRequest, block_protected, LimitExceeded (`meta_bytes`)."""
     grant.require(Verb.SPEAK)
     actor = grant.actor(body.actor)
-    content = spoken_content(body)
+    content, text = spoken_content(body)
     return SpeakCommand(
         message_id=ids.make("msg"),
         conversation_id=conversation_id,
         actor=actor,
         key=body.key,
         content=content,
+        content_json=text,
         target=body.target,
         reply_to_id=body.reply_to_id,
         status=decide_status(stream=body.stream, status=body.status),
@@ -70,26 +72,31 @@ def speak_command(grant: Grant, conversation_id: str, body: SpeakBody, ids: Ids)
     )
 
 
-def spoken_content(body: SpeakBody) -> dict[str, Any]:
-    """The content of a message, judged. Plain text needs no judging beyond its meta."""
+def spoken_content(body: SpeakBody) -> tuple[dict[str, Any], str]:
+    """The content of a message, judged, and its JSON text. Plain text needs no judging beyond its meta."""
     if body.content is None:
         content = text_content(body.text) if body.text is not None else empty_content()
         if body.meta:
             content = {**content, "meta": body.meta}
             validate_content(content, streaming=body.stream)
-        return content
+        return content, json.dumps(content)
     content = body.content
     if body.meta:
         given = content.get("meta", {})
         if not isinstance(given, dict):
             raise InvalidRequest("meta is an object", pointer="/content/meta")
         content = {**content, "meta": {**given, **body.meta}}
-    validate_content(content, streaming=body.stream)
+    text = None
+    with suppress(ValueError):  # nested so deeply that it cannot be written: that is found now
+        text = json.dumps(content)
+    validate_content(content, streaming=body.stream, text=text)
+    if text is None:
+        raise InvalidRequest("this is not JSON", pointer="/content")
     if content["meta"] and len(json.dumps(content["meta"]).encode()) > MAX_META_BYTES:
         raise LimitExceeded(
             f"meta_bytes is at most {MAX_META_BYTES}", detail={"limit": "meta_bytes", "max": MAX_META_BYTES}
         )
-    return content
+    return content, text
 
 
 def append_command(grant: Grant, message_id: str, body: PatchesBody) -> AppendCommand:

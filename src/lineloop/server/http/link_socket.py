@@ -39,7 +39,7 @@ def link_routes(services: Services) -> Routes:
             return
         services.metrics.links.inc()
         try:
-            await _serve(socket, session, services.settings.stalled_seconds)
+            await _serve(socket, session)
         finally:
             services.metrics.links.dec()
             session.end()
@@ -70,12 +70,12 @@ async def _welcomed(services: Services, socket: WebSocket) -> LinkSession:
     return session
 
 
-async def _serve(socket: WebSocket, session: LinkSession, stalled_seconds: float) -> None:
+async def _serve(socket: WebSocket, session: LinkSession) -> None:
     """Both directions until one of them ends."""
     async with Tasks("link") as tasks:
         ways = (
             tasks.spawn(_read(socket, session), name="read"),
-            tasks.spawn(_write(socket, session, stalled_seconds), name="write"),
+            tasks.spawn(_write(socket, session), name="write"),
         )
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
 
@@ -88,15 +88,12 @@ async def _read(socket: WebSocket, session: LinkSession) -> None:
         return
 
 
-async def _write(socket: WebSocket, session: LinkSession, stalled_seconds: float) -> None:
-    """Until the session ends or the other side takes nothing more."""
+async def _write(socket: WebSocket, session: LinkSession) -> None:
+    """Until the session ends or the connection does, which is not kept for a peer that takes nothing."""
     try:
         while True:
             frame = await session.next_frame()
-            async with asyncio.timeout(stalled_seconds):
-                await socket.send_text(frame.text())
-    except TimeoutError:
-        _log.info("link_stalled", actor=str(session.actor))
+            await socket.send_text(frame.text())
     except (WebSocketDisconnect, LoopError, OSError):
         return
 
