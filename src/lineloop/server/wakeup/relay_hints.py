@@ -1,7 +1,8 @@
 """Hints as they travel between replicas: ids and numbers, never a word of what anybody said.
 
 Decides what a waiting bundle holds, what is thrown away when it grows too long, and its text. A bundle is
-JSON `{"o": origin, "p": patches, "m": messages, "j": joined, "q": closed questions}`; every entry is a list.
+JSON `{"o": origin, "p": patches, "m": messages, "j": joined, "q": closed questions, "c": touched
+conversations}`; every entry is a list.
 Unknown names are passed over, so that replicas of two versions can live side by side.
 """
 
@@ -13,7 +14,14 @@ from typing import Any
 
 from lineloop.kit import json
 from lineloop.kit.records import record
-from lineloop.server.wakeup.bus import Hint, MessageChanged, ParticipantJoined, PatchAppended, QuestionClosed
+from lineloop.server.wakeup.bus import (
+    ConversationTouched,
+    Hint,
+    MessageChanged,
+    ParticipantJoined,
+    PatchAppended,
+    QuestionClosed,
+)
 
 MAX_WAITING_HINTS = 10_000
 # A message to more actors than this is told without them: their sweep finds it.
@@ -42,7 +50,7 @@ class MessageMoved:
     recipients: Sequence[tuple[str, str, int]]
 
 
-RemoteHint = PatchesLogged | MessageMoved | ParticipantJoined | QuestionClosed
+RemoteHint = PatchesLogged | MessageMoved | ParticipantJoined | QuestionClosed | ConversationTouched
 
 
 @dataclass(slots=True)
@@ -53,9 +61,11 @@ class Bundle:
     _moved: list[list[Any]] = field(default_factory=list[list[Any]])
     _joined: list[list[Any]] = field(default_factory=list[list[Any]])
     _closed: list[list[Any]] = field(default_factory=list[list[Any]])
+    _touched: list[list[Any]] = field(default_factory=list[list[Any]])
 
     def __len__(self) -> int:
-        return len(self._patches) + len(self._moved) + len(self._joined) + len(self._closed)
+        lists = (self._moved, self._joined, self._closed, self._touched)
+        return len(self._patches) + sum(map(len, lists))
 
     def add(self, hint: Hint) -> bool:
         """Whether it was taken: what concerns this process only, and what is too much, is not."""
@@ -76,6 +86,8 @@ class Bundle:
             self._joined.append([hint.conversation_id, hint.kind, hint.key, list(hint.runtimes)])
         elif isinstance(hint, QuestionClosed):
             self._closed.append([hint.question_id, hint.root_id, *hint.asker])
+        elif isinstance(hint, ConversationTouched):
+            self._touched.append([hint.root_id, hint.conversation_id, hint.user_key])
         else:
             return False
         return True
@@ -86,7 +98,8 @@ class Bundle:
         entries += [("m", one) for one in self._moved]
         entries += [("j", one) for one in self._joined]
         entries += [("q", one) for one in self._closed]
-        frame = len(json.dumps({"o": origin, "p": [], "m": [], "j": [], "q": []}).encode())
+        entries += [("c", one) for one in self._touched]
+        frame = len(json.dumps({"o": origin, "p": [], "m": [], "j": [], "q": [], "c": []}).encode())
         batch: dict[str, list[str]] = {}
         size = frame
         for name, entry in entries:
@@ -113,18 +126,42 @@ def parse_bundle(text: str | bytes) -> tuple[str, list[RemoteHint]]:
     try:
         value = json.loads(text)
         hints: list[RemoteHint] = [
-            PatchesLogged(name, root, first, last) for name, root, first, last in value.get("p", ())
+            PatchesLogged(_text_of(name), _text_of(root), _number(first), _number(last))
+            for name, root, first, last in value.get("p", ())
         ]
         hints += [
             MessageMoved(
-                name, place, root, change, offset, [(kind, key, before) for kind, key, before in told]
+                _text_of(name),
+                _text_of(place),
+                _text_of(root),
+                _number(change),
+                None if offset is None else _number(offset),
+                [(_text_of(kind), _text_of(key), _number(before)) for kind, key, before in told],
             )
             for name, place, root, change, offset, told in value.get("m", ())
         ]
         hints += [
-            ParticipantJoined(place, kind, key, runtimes) for place, kind, key, runtimes in value.get("j", ())
+            ParticipantJoined(
+                _text_of(place), _text_of(kind), _text_of(key), [_text_of(one) for one in runtimes]
+            )
+            for place, kind, key, runtimes in value.get("j", ())
         ]
-        hints += [QuestionClosed(name, root, (kind, key)) for name, root, kind, key in value.get("q", ())]
-        return str(value["o"]), hints
+        hints += [
+            QuestionClosed(_text_of(name), _text_of(root), (_text_of(kind), _text_of(key)))
+            for name, root, kind, key in value.get("q", ())
+        ]
+        return _text_of(value["o"]), hints
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"no bundle of hints: {error}") from error
+
+
+def _text_of(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a name is text")
+    return value
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError("a counter is a number")
+    return value

@@ -1,0 +1,44 @@
+"""Carriers of every kind, each with a way to make it fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.services.memory_carrier import MemoryCarrier, Wire
+from tests.services.redis import RedisProcess
+
+from lineloop.server.wakeup.carriers import redis_carrier
+from lineloop.server.wakeup.relay import Carrier
+
+
+@dataclass
+class CarrierKind:
+    """`make` gives a carrier of the named database; `fail` breaks all, `mend` lets them open again."""
+
+    make: Callable[[str], Carrier]
+    fail: Callable[[], object]
+    mend: Callable[[], object]
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisProcess]:
+    with RedisProcess(tmp_path) as process:
+        yield process
+
+
+@pytest.fixture(params=["memory", "redis"])
+def kind(request: pytest.FixtureRequest) -> CarrierKind:
+    if request.param == "memory":
+        wires: dict[str, Wire] = {}
+
+        def each(action: Callable[[Wire], object]) -> Callable[[], object]:
+            return lambda: [action(wire) for wire in wires.values()]
+
+        return CarrierKind(
+            lambda scope: MemoryCarrier(wires.setdefault(scope, Wire())), each(Wire.cut), each(Wire.mend)
+        )
+    redis: RedisProcess = request.getfixturevalue("redis")
+    return CarrierKind(lambda scope: redis_carrier(redis.url, scope), redis.kill, redis.start)
