@@ -23,6 +23,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 MODELS = {
     "conversation-body": ("requests", "ConversationBody"),
+    "conversation-change-body": ("requests", "ConversationChangeBody"),
+    "read-body": ("requests", "ReadBody"),
     "speak-body": ("requests", "SpeakBody"),
     "patches-body": ("requests", "PatchesBody"),
     "end-body": ("requests", "EndBody"),

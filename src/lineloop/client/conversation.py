@@ -49,6 +49,14 @@ class Polled:
     committed: int
 
 
+@record
+class ReadMark:
+    """How far this person has read, an ordinal, and how much of others is unread beyond it (200 at most)."""
+
+    ordinal: int
+    unread: int
+
+
 class ReadOptions(TypedDict, total=False):
     """`after` and `before`: an ordinal or a page's `next`. `limit`: items per page. `newest_first`: order.
 
@@ -97,6 +105,40 @@ class Conversation:
     async def info(self) -> ConversationInfo:
         """Name, owner and parent [read]. Raises LoopError `conversation_not_found`."""
         return ConversationInfo.from_wire((await self._get(self._path)).body)
+
+    async def rename(self, name: str) -> ConversationInfo:
+        """Another name, for everyone who takes part; 1 to 200 characters [write].
+
+        Repeating it is harmless. Raises LoopError `conversation_not_found`, InvalidRequest (a process
+        conversation, too). Spec: spec/protocol.md §2.6.
+        """
+        return await self._change({"name": name})
+
+    async def archive(self) -> ConversationInfo:
+        """Out of the lists, for everyone who takes part; the next thing said in it brings it back [write].
+
+        Raises as `rename` does. Spec: spec/protocol.md §2.6.
+        """
+        return await self._change({"archived": True})
+
+    async def unarchive(self) -> ConversationInfo:
+        """Back into the lists [write]. Raises as `rename` does. Spec: spec/protocol.md §2.6."""
+        return await self._change({"archived": False})
+
+    async def _change(self, body: dict[str, Any]) -> ConversationInfo:
+        answer = await self._retry.run(lambda: self._transport.request("PATCH", self._path, json=body))
+        return ConversationInfo.from_wire(answer.body)
+
+    async def mark_read(self, ordinal: int) -> ReadMark:
+        """This person has read everything up to `ordinal`; it never moves back [write].
+
+        Raises Forbidden for anybody but a person, LoopError `conversation_not_found`. Spec: spec/protocol.md
+        §2.7.
+        """
+        answer = await self._retry.run(
+            lambda: self._transport.request("PUT", f"{self._path}/read", json={"ordinal": ordinal})
+        )
+        return ReadMark(answer.body["ordinal"], answer.body["unread"])
 
     async def resource(self) -> dict[str, Any]:
         """The Conversation resource: spec, status, metadata [read].

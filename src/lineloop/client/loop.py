@@ -106,13 +106,18 @@ class Loop:
         actor: Actor | None = None,
         after: str | None = None,
         limit: int | None = None,
+        archived: bool | None = False,
     ) -> Page[ConversationInfo]:
-        """Root conversations, or the process conversations of `parent_id` (of one `actor`) [read]."""
+        """Root conversations, or the process conversations of `parent_id` (of one `actor`) [read].
+
+        `archived`: False leaves archived ones out, True gives only those, None both.
+        """
         params = {
             "parent_id": parent_id,
             "actor": str(actor) if actor else None,
             "after": after,
             "limit": limit,
+            "archived": None if archived is False else "any" if archived is None else True,
         }
         answer = await self._retry.run(
             lambda: self._transport.request("GET", "/v1/conversations", params=params)

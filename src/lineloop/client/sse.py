@@ -17,8 +17,8 @@ from lineloop.kit.backoff import Backoff
 from lineloop.kit.clock import Clock
 from lineloop.kit.records import record
 from lineloop.protocol.errors import ConnectionLost, LoopError
-from lineloop.protocol.messages import Message
-from lineloop.protocol.sse import MESSAGE_EVENT, PATCH_EVENT, PING_EVENT, StreamView
+from lineloop.protocol.messages import ConversationInfo, Message
+from lineloop.protocol.sse import CONVERSATION_EVENT, MESSAGE_EVENT, PATCH_EVENT, PING_EVENT, StreamView
 from lineloop.protocol.sse import StreamEvent as Told
 
 
@@ -44,7 +44,14 @@ class PingEvent:
     ordinals: dict[str, int]
 
 
-StreamEvent = MessageEvent | PatchEvent | PingEvent
+@record
+class ConversationEvent:
+    """The conversation as it is called, whether it is archived, how far this person has read."""
+
+    conversation: ConversationInfo
+
+
+StreamEvent = MessageEvent | PatchEvent | PingEvent | ConversationEvent
 
 
 def stream_event(raw: ServerSentEvent) -> StreamEvent | None:
@@ -57,6 +64,8 @@ def stream_event(raw: ServerSentEvent) -> StreamEvent | None:
             return PatchEvent(data["message_id"], data["patch"])
         if raw.event == PING_EVENT:
             return PingEvent(data.get("ordinals", {}))
+        if raw.event == CONVERSATION_EVENT:
+            return ConversationEvent(ConversationInfo.from_wire(data["conversation"]))
     except (ValueError, KeyError, TypeError, LoopError) as error:
         raise ConnectionLost(f"the stream sent something that is no event: {error}") from error
     return None
@@ -119,6 +128,8 @@ class View:
         elif isinstance(event, PatchEvent):
             message_id = event.message_id
             told = Told(PATCH_EVENT, "", {"message_id": message_id, "patch": event.patch})
+        elif isinstance(event, ConversationEvent):
+            return None
         else:
             self.behind = self._rules.take(Told(PING_EVENT, "", {"ordinals": event.ordinals}))
             return None

@@ -117,13 +117,22 @@ class Message:
 
 @record
 class ConversationInfo:
-    """A conversation as routes answer it (§2.4). `parent_id` is set on process conversations."""
+    """A conversation as routes answer it (§2.4, §2.6). `parent_id` is set on process conversations.
+
+    Times are RFC 3339 UTC strings; `updated_at` is when its last message was created. `last_ordinal` is its
+    highest ordinal. `read_ordinal` and `unread` are told to a person; `unread` counts to 200 at most.
+    """
 
     id: str
     name: str
     owner: Actor
     parent_id: str | None
     created_at: str
+    archived_at: str | None = None
+    last_ordinal: int = 0
+    updated_at: str | None = None
+    read_ordinal: int | None = None
+    unread: int | None = None
 
     def to_wire(self) -> dict[str, Any]:
         return {
@@ -132,6 +141,11 @@ class ConversationInfo:
             "owner": self.owner.to_wire(),
             "parent_id": self.parent_id,
             "created_at": self.created_at,
+            "archived_at": self.archived_at,
+            "last_ordinal": self.last_ordinal,
+            "updated_at": self.updated_at,
+            "read_ordinal": self.read_ordinal,
+            "unread": self.unread,
         }
 
     @classmethod
@@ -144,6 +158,11 @@ class ConversationInfo:
                 owner=Actor.from_wire(wire["owner"]),
                 parent_id=wire.get("parent_id"),
                 created_at=wire["created_at"],
+                archived_at=wire.get("archived_at"),
+                last_ordinal=wire.get("last_ordinal") or 0,
+                updated_at=wire.get("updated_at"),
+                read_ordinal=wire.get("read_ordinal"),
+                unread=wire.get("unread"),
             )
         except (KeyError, TypeError) as error:
             raise InvalidRequest(f"this is not a conversation: {error}") from error

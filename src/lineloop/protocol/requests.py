@@ -42,6 +42,7 @@ MAX_PATCHES = 1_000
 MAX_QUESTION_TIMEOUT_MS = 365 * 24 * 3600 * 1000
 MAX_RUN_TIMEOUT_MS = 7 * 24 * 3600 * 1000
 MAX_LEASE_MS = 24 * 3600 * 1000
+MAX_ORDINAL = 10**15
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -68,6 +69,12 @@ def _key(value: str) -> str:
         raise _over("key_bytes", MAX_KEY_BYTES)
     if _CONTROL.search(value):
         raise PydanticCustomError("value_error", "a key has no control characters")
+    return value
+
+
+def _name(value: str) -> str:
+    if not value.strip() or _CONTROL.search(value):
+        raise PydanticCustomError("value_error", "a name is not blank and has no control characters")
     return value
 
 
@@ -158,6 +165,25 @@ class ConversationBody(Body):
     """POST /v1/conversations"""
 
     name: Annotated[str, Field(max_length=MAX_NAME_LENGTH)] | None = None
+
+
+class ConversationChangeBody(Body):
+    """PATCH /v1/conversations/{id}; what is left out stays as it is."""
+
+    name: Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH), AfterValidator(_name)] | None = None
+    archived: Annotated[bool, Field(strict=True)] | None = None
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if self.name is None and self.archived is None:
+            raise PydanticCustomError("value_error", "name or archived is given")
+        return self
+
+
+class ReadBody(Body):
+    """PUT /v1/conversations/{id}/read"""
+
+    ordinal: Annotated[int, Field(strict=True, ge=0, le=MAX_ORDINAL)]
 
 
 class SpeakBody(Body):

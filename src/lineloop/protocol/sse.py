@@ -17,6 +17,7 @@ from lineloop.protocol.patches import apply_patch
 MESSAGE_EVENT = "message"
 PATCH_EVENT = "patch"
 PING_EVENT = "ping"
+CONVERSATION_EVENT = "conversation"
 
 
 class StreamEvent(NamedTuple):

@@ -25,7 +25,7 @@ def stored_actor(kind: str, key: str) -> Actor:
 
 @record
 class Conversation:
-    """A conversation and its counters. `actor` is set on process conversations; `change` counts on roots."""
+    """A conversation and its counters. `change` counts on roots, and only they are archived."""
 
     id: str
     name: str
@@ -36,15 +36,41 @@ class Conversation:
     last_offset: int
     change: int
     created_at: int
+    archived_at: int | None = None
 
     @property
     def is_root(self) -> bool:
         return self.parent_id is None
 
-    def to_wire(self) -> dict[str, Any]:
+    @property
+    def is_archived(self) -> bool:
+        return self.archived_at is not None
+
+    def changed(self, **fields: Any) -> Conversation:
+        return replace(self, **fields)
+
+    def to_info(self, *, said_at: int | None, read: ReadState | None) -> ConversationInfo:
+        """As routes answer it. `said_at`: when the last message was created; `read`: of the person asking."""
         return ConversationInfo(
-            self.id, self.name, self.owner, self.parent_id, rfc3339(self.created_at)
-        ).to_wire()
+            id=self.id,
+            name=self.name,
+            owner=self.owner,
+            parent_id=self.parent_id,
+            created_at=rfc3339(self.created_at),
+            archived_at=rfc3339(self.archived_at) if self.archived_at is not None else None,
+            last_ordinal=self.last_ordinal,
+            updated_at=rfc3339(self.created_at if said_at is None else said_at),
+            read_ordinal=read.ordinal if read else None,
+            unread=read.unread if read else None,
+        )
+
+
+@record
+class ReadState:
+    """How far a person has read, an ordinal, and how many messages of others lie beyond it."""
+
+    ordinal: int
+    unread: int
 
 
 @record

@@ -43,18 +43,19 @@ def visible_conversation(tx: Tx, conversation_id: str, grant: Grant) -> Conversa
 
 
 def visible_roots(
-    tx: Tx, grant: Grant, *, after: str, limit: int, member: Actor | None
+    tx: Tx, grant: Grant, *, after: str, limit: int, member: Actor | None, archived: bool | None = None
 ) -> list[Conversation]:
     """Root conversations by id that the credential sees; with `member` those in which it takes part, too."""
     if grant.is_admin:
-        return conversations.roots(tx, after=after, limit=limit, member=member)
+        return conversations.roots(tx, after=after, limit=limit, member=member, archived=archived)
     own = grant.pattern
     if member is None and not is_pattern(own):
-        if own.operator_key is None:
-            return conversations.roots(tx, after=after, limit=limit, member=own)
-        return conversations.roots_of_operator(tx, own.operator_key, after=after, limit=limit)
+        key = own.operator_key
+        if key is None:
+            return conversations.roots(tx, after=after, limit=limit, member=own, archived=archived)
+        return conversations.roots_of_operator(tx, key, after=after, limit=limit, archived=archived)
     return _scanned(
-        lambda start: conversations.roots(tx, after=start, limit=SCAN_PAGE, member=member),
+        lambda start: conversations.roots(tx, after=start, limit=SCAN_PAGE, member=member, archived=archived),
         lambda one: takes_part(tx, one.id, grant),
         after,
         limit,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 from starlette.requests import Request
@@ -13,18 +13,31 @@ from lineloop.kit import json
 from lineloop.kit.database import Tx
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import ErrorCode, InvalidRequest, LimitExceeded
-from lineloop.protocol.requests import MAX_KEY_BYTES, ConversationBody, parse_body
+from lineloop.protocol.messages import ConversationInfo
+from lineloop.protocol.requests import (
+    MAX_KEY_BYTES,
+    ConversationBody,
+    ConversationChangeBody,
+    ReadBody,
+    parse_body,
+)
+from lineloop.server.commit.caring import ChangeConversation, card_in, change_conversation_in, mark_read_in
 from lineloop.server.commit.participation import CreateConversation
 from lineloop.server.commit.visibility import visible_children, visible_roots
 from lineloop.server.decide.access import Verb
 from lineloop.server.http.bodies import raw_body
-from lineloop.server.http.documents import ConversationDocument, ConversationList, document
+from lineloop.server.http.documents import (
+    ConversationDocument,
+    ConversationList,
+    ReadDocument,
+    document,
+)
 from lineloop.server.http.lists import PageQuery, json_response, page_response
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 from lineloop.server.http.sse import Viewer
-from lineloop.server.records import Conversation
 
+_ARCHIVED = {"true": True, "false": False, "any": None}
 _MISSING = (ErrorCode.CONVERSATION_NOT_FOUND,)
 EVENT_STREAM = "text/event-stream"
 EPOCH_HEADER = "x-lineloop-epoch"
@@ -33,6 +46,7 @@ EPOCH_HEADER = "x-lineloop-epoch"
 class ConversationsQuery(PageQuery):
     parent_id: Annotated[str | None, Field(max_length=128)] = None
     actor: Annotated[str | None, Field(max_length=300)] = None
+    archived: Literal["true", "false", "any"] = "false"
 
 
 def conversation_routes(services: Services) -> Routes:
@@ -50,24 +64,30 @@ def conversation_routes(services: Services) -> Routes:
         conversation_id = services.ids.make("con") if key is None else _id_of_key(owner, key)
         command = CreateConversation(conversation_id, body.name or "", owner)
         conversation = await services.commits.create_conversation(command)
-        return json_response(conversation.to_wire(), 201)
+        info = await services.commits.read(lambda tx: card_in(tx, conversation, grant))
+        return json_response(info.to_wire(), 201)
 
     @router.get("/conversations", openapi_extra=document(ConversationList), query=ConversationsQuery)
     async def list_conversations(request: Request, query: ConversationsQuery) -> Response:
         """Root conversations that one takes part in, of `actor` too if named; with `parent_id` the process
-        conversations under it (L2, L4).
+        conversations under it (L2, L4). Archived ones only where `archived` asks for them.
         """
         parent_id, after, limit = query.parent_id, query.after, query.limit
         grant = await services.grant(request, Verb.READ)
         actor = Actor.parse(query.actor) if query.actor else None
+        archived = _ARCHIVED[query.archived]
 
-        def read(tx: Tx) -> list[Conversation]:
+        def read(tx: Tx) -> list[ConversationInfo]:
             if parent_id is None:
-                return visible_roots(tx, grant, after=after, limit=limit + 1, member=actor)
-            return visible_children(tx, grant, parent_id, after=after, limit=limit + 1, actor=actor)
+                found = visible_roots(
+                    tx, grant, after=after, limit=limit + 1, member=actor, archived=archived
+                )
+            else:
+                found = visible_children(tx, grant, parent_id, after=after, limit=limit + 1, actor=actor)
+            return [card_in(tx, one, grant) for one in found]
 
         found = await services.commits.read(read)
-        items = [json.dumps(conversation.to_wire()) for conversation in found[:limit]]
+        items = [json.dumps(info.to_wire()) for info in found[:limit]]
         return page_response(items, found[limit - 1].id if len(found) > limit else None)
 
     @router.get(
@@ -75,7 +95,41 @@ def conversation_routes(services: Services) -> Routes:
     )
     async def get_conversation(request: Request, conversation_id: str) -> Response:
         grant = await services.grant(request, Verb.READ)
-        return json_response((await services.visible_conversation(grant, conversation_id)).to_wire())
+        conversation = await services.visible_conversation(grant, conversation_id)
+        info = await services.commits.read(lambda tx: card_in(tx, conversation, grant))
+        return json_response(info.to_wire())
+
+    @router.patch(
+        "/conversations/{conversation_id}",
+        openapi_extra=document(ConversationDocument, body=ConversationChangeBody, errors=_MISSING),
+    )
+    async def change_conversation(request: Request, conversation_id: str) -> Response:
+        """Names, archives or brings back a root conversation, for everyone in it."""
+        grant = await services.grant(request, Verb.CREATE)
+        body = parse_body(ConversationChangeBody, await raw_body(request))
+        command = ChangeConversation(conversation_id, grant, body.name, body.archived)
+        info = await services.commits.write(
+            lambda tx: change_conversation_in(tx, services.commits.ctx, command),
+            "server.care",
+            conversation_id,
+        )
+        return json_response(info.to_wire())
+
+    @router.put(
+        "/conversations/{conversation_id}/read",
+        openapi_extra=document(ReadDocument, body=ReadBody, errors=_MISSING),
+    )
+    async def mark_read(request: Request, conversation_id: str) -> Response:
+        """The person has read everything up to `ordinal`. Never moves back."""
+        grant = await services.grant(request, Verb.READ)
+        body = parse_body(ReadBody, await raw_body(request))
+        read = await services.commits.write(
+            lambda tx: mark_read_in(tx, services.commits.ctx, conversation_id, body.ordinal, grant),
+            "server.read",
+            conversation_id,
+        )
+        answer = {"conversation_id": conversation_id, "ordinal": read.ordinal, "unread": read.unread}
+        return json_response(answer)
 
     @router.get("/conversations/{conversation_id}/stream", openapi_extra=document(None, errors=_MISSING))
     async def stream_conversation(request: Request, conversation_id: str) -> Response:

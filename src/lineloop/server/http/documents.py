@@ -63,13 +63,29 @@ class MessageDocument(Document):
 
 
 class ConversationDocument(Document):
-    """A conversation; `parent_id` is set on process conversations."""
+    """A conversation; `parent_id` is set on process conversations.
+
+    `read_ordinal` and `unread` are those of the person who asks, null for anybody else.
+    """
 
     id: str
     name: str
     owner: ActorDocument
     parent_id: str | None
     created_at: str
+    archived_at: str | None
+    last_ordinal: int
+    updated_at: str
+    read_ordinal: int | None
+    unread: int | None
+
+
+class ReadDocument(Document):
+    """How far the person has read, and how many messages of others lie beyond."""
+
+    conversation_id: str
+    ordinal: int
+    unread: int
 
 
 class MessageList(Document):

@@ -38,7 +38,8 @@ class Declared:
 
 
 class Routes:
-    """Collects endpoints under a prefix, with decorators `get`, `post`, `put`, `delete` and `websocket`."""
+    """Collects endpoints under a prefix, with decorators `get`, `post`, `put`, `patch`, `delete`
+    and `websocket`."""
 
     def __init__(self, *, prefix: str = "", tags: Sequence[str] = ()) -> None:
         self._prefix = prefix
@@ -56,6 +57,9 @@ class Routes:
 
     def put(self, path: str, *, openapi_extra: dict[str, Any]) -> Callable[[E], E]:
         return self._adds("PUT", path, openapi_extra)
+
+    def patch(self, path: str, *, openapi_extra: dict[str, Any]) -> Callable[[E], E]:
+        return self._adds("PATCH", path, openapi_extra)
 
     def delete(self, path: str, *, openapi_extra: dict[str, Any]) -> Callable[[E], E]:
         return self._adds("DELETE", path, openapi_extra)

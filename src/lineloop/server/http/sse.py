@@ -13,19 +13,29 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from lineloop.kit import json
 from lineloop.kit.clock import with_timeout
 from lineloop.kit.database import Tx
 from lineloop.protocol.errors import LoopError
-from lineloop.protocol.messages import MessageStatus
+from lineloop.protocol.messages import ConversationInfo, MessageStatus
+from lineloop.server.commit.caring import card_in
 from lineloop.server.commit.visibility import visible_conversation
 from lineloop.server.decide.access import Grant
 from lineloop.server.http.services import Services
 from lineloop.server.records import StoredMessage
 from lineloop.server.store import conversations, messages, viewing
 from lineloop.server.store.viewing import Place
-from lineloop.server.wakeup.bus import Hint, MessageChanged, PatchAppended, RootSeen, Stopping
+from lineloop.server.wakeup.bus import (
+    ConversationTouched,
+    Hint,
+    MessageChanged,
+    PatchAppended,
+    RootSeen,
+    Stopping,
+)
 
 MAX_QUEUED_EVENTS = 1024
 MAX_QUEUED_BYTES = 2 * 1024 * 1024
@@ -34,6 +44,37 @@ PART_BYTES = 512 * 1024
 PAGE = 100
 FIRST_MESSAGES = 200
 _UNSAFE = str.maketrans({"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"})
+
+
+@dataclass(slots=True)
+class Cards:
+    """What the viewer knows of conversations themselves; `due` are those to look at again.
+
+    How they stand at the beginning it reads elsewhere, so that the stream tells of nothing but news.
+    """
+
+    root_id: str
+    due: set[str] = field(default_factory=set[str])
+    _told: dict[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
+
+    def hear(self, hint: ConversationTouched | MessageChanged, user_key: str | None) -> bool:
+        """Whether there is something to look at. What is said brings an archived conversation back."""
+        if isinstance(hint, MessageChanged):
+            archived_at = self._told.get(self.root_id, (None,))[0]
+            if archived_at is None or hint.conversation_id != self.root_id:
+                return False
+        elif hint.user_key is not None and hint.user_key != user_key:
+            return False
+        self.due.add(hint.conversation_id)
+        return True
+
+    def is_news(self, info: ConversationInfo) -> bool:
+        """Whether the viewer was told otherwise, or nothing yet."""
+        shown = (info.archived_at, info.name, info.read_ordinal)
+        if self._told.get(info.id) == shown:
+            return False
+        self._told[info.id] = shown
+        return True
 
 
 class Viewer:
@@ -57,6 +98,7 @@ class Viewer:
         self._queued_bytes = 0
         self._resync = True
         self._behind = False
+        self._cards = Cards(root_id)
         self._wake = asyncio.Event()
 
     async def events(self) -> AsyncIterator[str]:
@@ -67,11 +109,13 @@ class Viewer:
         clock = self._services.clock
         try:
             await self._forget_the_future()
+            self._cards.due.add(self._root_id)
+            await self._looked_at()
             yield await self._ping()
             ping_at = clock.monotonic() + heartbeat
             while self._services.ready:
                 self._wake.clear()
-                if self._resync or self._behind or self._queue:
+                if self._resync or self._behind or self._queue or self._cards.due:
                     async for text in self._news():
                         yield text
                     continue
@@ -80,6 +124,7 @@ class Viewer:
                 except TimeoutError:
                     ping_at = clock.monotonic() + heartbeat
                     yield await self._ping()
+                    self._cards.due.add(self._root_id)  # what no hint told of
         except LoopError:
             # The storage is gone: the viewer comes back and is told by the route.
             return
@@ -95,6 +140,10 @@ class Viewer:
             return
         if isinstance(hint, Stopping):
             self._wake.set()
+        if isinstance(hint, ConversationTouched | MessageChanged):
+            person = self._grant.person
+            if self._cards.hear(hint, person.key if person else None):
+                self._wake.set()
         if not isinstance(hint, MessageChanged | PatchAppended) or self._resync:
             return
         weight = _weight(hint)
@@ -127,9 +176,27 @@ class Viewer:
             self._behind = False
             async for text in self._missed():
                 yield text
-        else:
+        elif self._queue:
             async for text in self._drained():
                 yield text
+        elif text := await self._looked_at():
+            yield text
+
+    async def _looked_at(self) -> str:
+        """The conversations that are due, as far as they are news."""
+        parts: list[str] = []
+        while self._cards.due:
+            conversation_id = self._cards.due.pop()
+
+            def read(tx: Tx, conversation_id: str = conversation_id) -> ConversationInfo | None:
+                found = visible_conversation(tx, conversation_id, self._grant)
+                return card_in(tx, found, self._grant) if found is not None else None
+
+            info = await self._commits.read(read)
+            if info is not None and self._cards.is_news(info):
+                data = json.dumps({"conversation": info.to_wire()})
+                parts.append(_event("conversation", self._change, data))
+        return "".join(parts)
 
     async def _drained(self) -> AsyncIterator[str]:
         """Everything that waits, in parts."""

@@ -21,8 +21,8 @@ CARE_DDL: tuple[str, ...] = (
     # What was said before positions were kept counts as read.
     """
     INSERT INTO read_positions (user_key, conversation_id, ordinal)
-    SELECT m.key, m.conversation_id, c.last_ordinal FROM consumers AS m
-    JOIN conversations AS c ON c.id = m.conversation_id WHERE m.kind = 'user' AND c.last_ordinal > 0
+    SELECT m.key, c.id, c.last_ordinal FROM consumers AS m
+    JOIN conversations AS c ON c.root_id = m.conversation_id WHERE m.kind = 'user' AND c.last_ordinal > 0
     """,
     # Up to which change of a root conversation its messages are in the index.
     "CREATE TABLE search_progress (root_id TEXT NOT NULL PRIMARY KEY, change BIGINT NOT NULL)",

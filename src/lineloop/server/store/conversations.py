@@ -10,7 +10,8 @@ from lineloop.protocol.actors import Actor
 from lineloop.server.records import Conversation, stored_actor
 
 _COLUMNS = """
-name, owner_kind, owner_key, parent_id, root_id, last_ordinal, last_offset, change, created_at, id
+name, owner_kind, owner_key, parent_id, root_id, last_ordinal, last_offset, change, created_at, archived_at,
+id
 """
 _GET = f"SELECT {_COLUMNS} FROM conversations WHERE id = :id"
 _INSERT = """
@@ -25,14 +26,17 @@ WHERE id = :id AND NOT EXISTS (SELECT 1 FROM messages WHERE conversation_id = :i
     AND actor_kind = :kind AND actor_key = :actor_key)
 RETURNING {_COLUMNS}
 """
-_COUNT_OPEN = f"UPDATE conversations SET last_ordinal = last_ordinal + 1, change = change + 1 {_UNSAID}"
+# What people and agents say brings an archived conversation back; traffic between programs does not.
+_COUNT_OPEN = f"""
+UPDATE conversations SET last_ordinal = last_ordinal + 1, change = change + 1, archived_at = NULL {_UNSAID}
+"""
 _COUNT = f"""
 UPDATE conversations SET last_ordinal = last_ordinal + 1, last_offset = last_offset + 1, change = change + 1
 {_UNSAID}
 """
 _COUNT_AND_MARK = f"""
 UPDATE conversations SET last_ordinal = last_ordinal + 1, last_offset = last_offset + 1, change = change + 1,
-    notify_pending = 1 {_UNSAID}
+    notify_pending = 1, archived_at = NULL {_UNSAID}
 """
 _NEXT_OFFSET = f"""
 UPDATE conversations SET last_offset = last_offset + 1, change = change + 1 WHERE id = :id
@@ -49,24 +53,20 @@ _MARKED = "SELECT id FROM conversations WHERE notify_pending = 1 ORDER BY id LIM
 _PROCESS = """
 SELECT id FROM conversations WHERE parent_id = :parent_id AND actor_kind = :kind AND actor_key = :key
 """
-_ROOTS = f"""
-SELECT {_COLUMNS} FROM conversations WHERE parent_id IS NULL AND id > :after ORDER BY id LIMIT :limit
+_OF_ALL = ""
+_OF_MEMBER = """
+AND EXISTS (SELECT 1 FROM consumers AS m WHERE m.conversation_id = c.id AND m.kind = :kind AND m.key = :key)
 """
-_ROOTS_OF = f"""
-SELECT {_COLUMNS} FROM conversations AS c WHERE c.parent_id IS NULL AND c.id > :after AND EXISTS
-    (SELECT 1 FROM consumers AS m WHERE m.conversation_id = c.id AND m.kind = :kind AND m.key = :key)
-ORDER BY c.id LIMIT :limit
+_OF_OPERATOR = """
+AND EXISTS (SELECT 1 FROM consumers AS m WHERE m.conversation_id = c.id AND ((m.kind = 'operator'
+    AND m.key = :key) OR m.kind = :whole OR substr(m.kind, 1, length(:roles)) = :roles))
 """
-_ROOTS_OF_OPERATOR = f"""
-SELECT {_COLUMNS} FROM conversations AS c WHERE c.parent_id IS NULL AND c.id > :after AND EXISTS
-    (SELECT 1 FROM consumers AS m WHERE m.conversation_id = c.id AND ((m.kind = 'operator' AND m.key = :key)
-        OR m.kind = :whole OR substr(m.kind, 1, length(:roles)) = :roles))
-ORDER BY c.id LIMIT :limit
-"""
+_ARCHIVED = {None: "", True: "AND c.archived_at IS NOT NULL", False: "AND c.archived_at IS NULL"}
 _CHILDREN = f"""
 SELECT {_COLUMNS} FROM conversations WHERE parent_id = :parent_id AND id > :after
     AND (:kind = '' OR (actor_kind = :kind AND actor_key = :key)) ORDER BY id LIMIT :limit
 """
+_SET_CARE = "UPDATE conversations SET name = :name, archived_at = :archived_at WHERE id = :id"
 _FAMILY = "SELECT id, last_ordinal FROM conversations WHERE id = :id OR parent_id = :id ORDER BY id"
 _OWNED_ROOTS = """
 SELECT id FROM conversations WHERE parent_id IS NULL AND owner_kind = 'user' AND owner_key = :key
@@ -74,9 +74,10 @@ SELECT id FROM conversations WHERE parent_id IS NULL AND owner_kind = 'user' AND
 
 
 def _conversation(row: Row) -> Conversation:
-    name, kind, key, parent_id, root_id, ordinal, offset, change, created_at, own_id = row
+    name, kind, key, parent_id, root_id, ordinal, offset, change, created_at, archived_at, own_id = row
+    owner = stored_actor(kind, key)
     return Conversation(
-        own_id, name, stored_actor(kind, key), parent_id, root_id, ordinal, offset, change, created_at
+        own_id, name, owner, parent_id, root_id, ordinal, offset, change, created_at, archived_at
     )
 
 
@@ -150,21 +151,41 @@ def process_conversation_id(tx: Tx, parent_id: str, actor: Actor) -> str | None:
     return row[0] if row else None
 
 
-def roots(tx: Tx, *, after: str, limit: int, member: Actor | None) -> list[Conversation]:
-    """Root conversations by id; with `member` only those it takes part in."""
+def roots(
+    tx: Tx, *, after: str, limit: int, member: Actor | None, archived: bool | None = None
+) -> list[Conversation]:
+    """Root conversations by id; with `member` only those it takes part in.
+
+    `archived`: only those that are, only those that are not, or both.
+    """
+    page: dict[str, object] = {"after": after, "limit": limit}
     if member is None:
-        rows = tx.all(_ROOTS, {"after": after, "limit": limit})
-    else:
-        rows = tx.all(_ROOTS_OF, {"after": after, "limit": limit, "kind": member.kind, "key": member.key})
-    return [_conversation(row) for row in rows]
+        return _roots(tx, _OF_ALL, page, archived)
+    return _roots(tx, _OF_MEMBER, {**page, "kind": member.kind, "key": member.key}, archived)
 
 
-def roots_of_operator(tx: Tx, operator_key: str, *, after: str, limit: int) -> list[Conversation]:
+def roots_of_operator(
+    tx: Tx, operator_key: str, *, after: str, limit: int, archived: bool | None = None
+) -> list[Conversation]:
     """Root conversations by id in which the operator takes part, in whatever role."""
     roles = f"operator/{operator_key}"
     # The kind of a role goes on after the operator's key, or ends there.
-    params = {"after": after, "limit": limit, "key": operator_key, "roles": f"{roles}/", "whole": roles}
-    return [_conversation(row) for row in tx.all(_ROOTS_OF_OPERATOR, params)]
+    params: dict[str, object] = {
+        "after": after,
+        "limit": limit,
+        "key": operator_key,
+        "roles": f"{roles}/",
+        "whole": roles,
+    }
+    return _roots(tx, _OF_OPERATOR, params, archived)
+
+
+def _roots(tx: Tx, whose: str, params: dict[str, object], archived: bool | None) -> list[Conversation]:
+    sql = f"""
+    SELECT {_COLUMNS} FROM conversations AS c WHERE c.parent_id IS NULL AND c.id > :after
+    {_ARCHIVED[archived]} {whose} ORDER BY c.id LIMIT :limit
+    """
+    return [_conversation(row) for row in tx.all(sql, params)]
 
 
 def children(tx: Tx, parent_id: str, *, after: str, limit: int, actor: Actor | None) -> list[Conversation]:
@@ -178,6 +199,10 @@ def children(tx: Tx, parent_id: str, *, after: str, limit: int, actor: Actor | N
 def highest_ordinals(tx: Tx, root_id: str) -> dict[str, int]:
     """Of a root conversation and its process conversations: id to highest ordinal."""
     return {row[0]: row[1] for row in tx.all(_FAMILY, {"id": root_id})}
+
+
+def set_care(tx: Tx, conversation_id: str, *, name: str, archived_at: int | None) -> None:
+    tx.run(_SET_CARE, {"id": conversation_id, "name": name, "archived_at": archived_at})
 
 
 def roots_owned_by(tx: Tx, user_key: str) -> list[str]:

@@ -98,6 +98,15 @@ class RootSeen:
 
 
 @record
+class ConversationTouched:
+    """A conversation was named or archived; with `user_key`, that person has read further in it."""
+
+    root_id: str
+    conversation_id: str
+    user_key: str | None = None
+
+
+@record
 class Stopping:
     """The server stops: whoever waits looks up."""
 
@@ -109,6 +118,7 @@ Hint = (
     | QuestionClosed
     | ConsumersChanged
     | RootSeen
+    | ConversationTouched
     | Stopping
 )
 Listener = Callable[[Hint], None]
@@ -167,7 +177,7 @@ class Bus:
 
     def _concerned(self, hint: Hint) -> list[Listener]:
         concerned: list[Listener] = list(self._all)
-        if isinstance(hint, PatchAppended | RootSeen):
+        if isinstance(hint, PatchAppended | RootSeen | ConversationTouched):
             return [*concerned, *self._by_root.get(hint.root_id, ())]
         if isinstance(hint, MessageChanged):
             for one in hint.recipients:
