@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from typing import Any
 
-import httpx
 import pytest
-from httpx_sse import EventSource, ServerSentEvent
 from tests.contract.server.calls import (
-    Json,
     append_text,
     emit,
     end,
@@ -21,57 +16,10 @@ from tests.contract.server.calls import (
     speak,
     text_of,
 )
+from tests.contract.server.stream_reader import viewer
 
-from lineloop.protocol.patches import apply_patch
 from lineloop.server.http import sse
 from lineloop.testing.server_world import ServerWorld
-
-
-class Reader:
-    """A viewer that keeps what it is told, by the rules of the wire."""
-
-    def __init__(self, events: AsyncIterator[ServerSentEvent]) -> None:
-        self._events = events
-        self.messages: dict[str, Json] = {}
-        self.kinds: list[str] = []
-        self.ids: list[int] = []
-
-    async def next(self) -> tuple[str, Json]:
-        async with asyncio.timeout(5):
-            event = await anext(self._events)
-        data: Json = event.json()
-        self.kinds.append(event.event)
-        self.ids.append(int(event.id))
-        if event.event == "message":
-            self.messages[data["message"]["id"]] = data["message"]
-        elif event.event == "patch":
-            known = self.messages[data["message_id"]]
-            assert data["patch"]["seq"] == known["revision"] + 1
-            content = apply_patch(known["content"], data["patch"])
-            self.messages[data["message_id"]] = {
-                **known,
-                "content": content,
-                "revision": data["patch"]["seq"],
-            }
-        return event.event, data
-
-    async def until(self, kind: str) -> Json:
-        while True:
-            seen, data = await self.next()
-            if seen == kind:
-                return data
-
-
-@asynccontextmanager
-async def viewer(
-    client: httpx.AsyncClient, conversation: str, last: int | None = None
-) -> AsyncGenerator[Reader]:
-    headers = {"last-event-id": str(last)} if last is not None else {}
-    path = f"/v1/conversations/{conversation}/stream"
-    async with client.stream("GET", path, headers=headers) as response:
-        assert response.status_code == 200, await response.aread()
-        assert response.headers["content-type"].startswith("text/event-stream")
-        yield Reader(EventSource(response).aiter_sse())
 
 
 async def test_a_viewer_sees_messages_patches_and_ends_as_they_happen(world: ServerWorld) -> None:

@@ -1,0 +1,180 @@
+"""Several servers on one database: what one of them accepted reaches who is connected to another.
+
+With a relay and without sweeps, so that only the hints can have told of it; and without a relay, when only
+the sweeps can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.contract.server.calls import (
+    append_text,
+    emit,
+    end,
+    get,
+    open_stream,
+    set_text,
+    speak,
+    text_of,
+)
+from tests.contract.server.stream_reader import Reader, viewer
+from tests.contract.wakeup.replicas import Pair, pair
+from tests.services.redis import RedisProcess
+
+from lineloop.server.http import questions
+from lineloop.testing import until
+
+NEVER = 3600.0
+
+
+@pytest.fixture(params=["redis", "sweeps"])
+async def two(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncGenerator[Pair]:
+    """By either way alone."""
+    settings: dict[str, Any] = {"sweep_seconds": 0.5}
+    if request.param == "redis":
+        monkeypatch.setattr(questions, "RECHECK_SECONDS", NEVER)
+        redis: RedisProcess = request.getfixturevalue("redis")
+        settings = {"sweep_seconds": NEVER, "redis_url": redis.url}
+    async with pair(tmp_path / "server.db", **settings) as both:
+        yield both
+
+
+async def conversation(both: Pair) -> str:
+    answer = await both.a.http.post("/v1/conversations", json={"name": "test"})
+    return answer.json()["id"]
+
+
+async def caught_up(reader: Reader) -> None:
+    """The second ping says that everything that there was has been sent."""
+    await reader.until("ping")
+    await reader.until("ping")
+
+
+@pytest.mark.requirement("L133")
+async def test_a_viewer_of_one_server_sees_what_is_written_through_another(two: Pair) -> None:
+    root = await conversation(two)
+    async with viewer(two.b.http, root) as reader:
+        await caught_up(reader)
+        message = await open_stream(two.a.http, root)
+        await emit(two.a.http, message["id"], set_text(1, ""))
+        for seq in range(2, 42):
+            await emit(two.a.http, message["id"], append_text(seq, f"{seq} "))
+        spoken = await speak(two.a.http, root, "one", "hello")
+        await end(two.a.http, message["id"], 42)
+        while len(reader.messages) < 2 or reader.messages[message["id"]]["status"] == "streaming":
+            await reader.next()
+        assert reader.messages[spoken["id"]] == spoken
+        whole = await get(two.a.http, f"/messages/{message['id']}")
+        assert reader.messages[message["id"]]["content"] == whole["content"]
+        assert reader.ids == sorted(reader.ids)
+
+
+@pytest.mark.requirement("L133")
+async def test_a_stream_is_continued_through_any_server(two: Pair) -> None:
+    root = await conversation(two)
+    message = await open_stream(two.a.http, root)
+    async with viewer(two.b.http, root) as there, viewer(two.a.http, root) as here:
+        await emit(two.a.http, message["id"], set_text(1, "a"))
+        await emit(two.b.http, message["id"], append_text(2, "b"))
+        await emit(two.a.http, message["id"], append_text(3, "c"))
+        await emit(two.b.http, message["id"], append_text(3, "c"))
+        await end(two.b.http, message["id"], 4)
+        for reader in (here, there):
+            while reader.messages.get(message["id"], {}).get("status") != "completed":
+                await reader.next()
+            assert text_of(reader.messages[message["id"]]) == "abc"
+
+
+async def test_a_link_to_one_server_is_pushed_what_is_spoken_through_another(two: Pair) -> None:
+    root = await conversation(two)
+    await speak(two.a.http, root, "first", "0", target="operator/echo")
+    link = await two.b.link("operator/echo")
+    for number in range(1, 10):
+        await speak(two.a.http, root, f"k{number}", str(number), target="operator/echo")
+    got: list[str] = []
+    async with asyncio.timeout(5):
+        while len(got) < 10:
+            got += [text_of(message) for message in (await link.receive()).get("deliver", ())]
+    assert got == [str(number) for number in range(10)]
+    await link.close()
+
+
+async def test_who_waits_at_one_server_hears_of_an_answer_given_through_another(two: Pair) -> None:
+    root = await conversation(two)
+    body = {
+        "kind": "confirm",
+        "effect_key": "q",
+        "to": {"kind": "user", "key": "local"},
+        "text": "Sure?",
+        "timeout_ms": 60_000,
+    }
+    asked = (await two.a.http.post(f"/v1/conversations/{root}/questions", json=body)).json()
+    path = f"/v1/questions/{asked['id']}"
+    waiting = asyncio.ensure_future(two.b.http.get(path, params={"wait_ms": 20_000}))
+    assert (await get(two.b.http, f"/questions/{asked['id']}"))["state"] == "pending"
+    answer = {"reply_to_id": asked["id"], "value": "accepted"}
+    given = await two.a.http.post(f"{path}/answer", json=answer)
+    assert given.status_code == 200, given.text
+    async with asyncio.timeout(3):
+        assert (await waiting).json()["state"] == "success"
+
+
+async def test_a_redis_that_dies_and_is_emptied_while_a_message_streams_costs_latency_only(
+    redis: RedisProcess, tmp_path: Path
+) -> None:
+    async with pair(tmp_path / "server.db", redis_url=redis.url, sweep_seconds=0.3) as two:
+        root = await conversation(two)
+        relay = two.b.server.replicas.relay
+        assert relay is not None
+        async with viewer(two.b.http, root) as reader:
+            await caught_up(reader)
+            message = await open_stream(two.a.http, root)
+            await emit(two.a.http, message["id"], set_text(1, ""))
+            seq = 1
+            slowest = 0.0
+            for harm in (lambda: redis.command("FLUSHALL"), redis.kill, redis.start, redis.kill, redis.start):
+                harm()
+                for _ in range(30):
+                    seq += 1
+                    begun = asyncio.get_running_loop().time()
+                    await emit(two.a.http, message["id"], append_text(seq, f"{seq} "))
+                    slowest = max(slowest, asyncio.get_running_loop().time() - begun)
+            await end(two.a.http, message["id"], seq + 1)
+            while reader.messages.get(message["id"], {}).get("status") != "completed":
+                await reader.next()
+            assert text_of(reader.messages[message["id"]]) == "".join(f"{n} " for n in range(2, seq + 1))
+            assert slowest < 1.0
+            assert reader.ids == sorted(reader.ids)
+            await until(lambda: relay.figures.connected, 10)
+
+
+async def test_a_redis_that_hangs_holds_up_no_request_and_is_seen_in_readyz(
+    redis: RedisProcess, tmp_path: Path
+) -> None:
+    async with pair(tmp_path / "server.db", redis_url=redis.url, sweep_seconds=0.3) as two:
+        root = await conversation(two)
+        async with viewer(two.b.http, root) as reader:
+            await caught_up(reader)
+            redis.stop_time()
+            begun = asyncio.get_running_loop().time()
+            for number in range(100):
+                await speak(two.a.http, root, f"k{number}", "hello")
+            assert asyncio.get_running_loop().time() - begun < 2.0
+            while len(reader.messages) < 100:
+                await reader.next()
+
+            async def is_seen() -> bool:
+                ready = await two.a.http.get("/readyz")
+                assert ready.status_code == 200
+                return ready.json()["relay"] == {"name": "redis", "connected": False}
+
+            await until(is_seen)
+            redis.go_on()
+            await until(lambda: two.a.server.replicas.relay.figures.connected, 10)  # pyright: ignore
