@@ -89,6 +89,33 @@ async def test_a_failing_job_is_undone_alone(database: SqliteDatabase, gate: Any
 
 
 @pytest.mark.requirement("K2")
+async def test_each_failure_of_a_batch_is_decided_once_and_undone_alone(
+    database: SqliteDatabase, gate: Any
+) -> None:
+    ran: list[str] = []
+
+    def named(name: str, job: Callable[[Tx], int]) -> Callable[[Tx], int]:
+        def run(tx: Tx) -> int:
+            ran.append(name)
+            return job(tx)
+
+        return run
+
+    def refuse_unwritten(tx: Tx) -> int:
+        raise LookupError(tx.all("SELECT number FROM notes"))
+
+    jobs = {"one": note(1), "unwritten": refuse_unwritten, "first": refuse, "two": note(2), "last": refuse}
+    async with gate:
+        futures = [database.submit(named(name, job)) for name, job in jobs.items()]
+    one, unwritten, first, two, last = await outcomes(*futures)
+    assert (one, two) == (1, 2)
+    assert [type(unwritten), type(first), type(last)] == [LookupError, KeyError, KeyError]
+    assert await database.read(numbers) == [1, 2]
+    # What failed is not asked again; what shared its transaction runs once more.
+    assert ran == ["one", "unwritten", "first", "one", "two", "last"]
+
+
+@pytest.mark.requirement("K2")
 async def test_a_job_that_fails_alone_stores_nothing(database: SqliteDatabase) -> None:
     with pytest.raises(KeyError):
         await database.write(refuse)

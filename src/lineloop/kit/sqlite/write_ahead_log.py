@@ -18,7 +18,8 @@ _SALT = slice(16, 24)
 _FRAME_HEADER_BYTES = 24
 _FRAME_SALT = slice(8, 16)
 _USUAL_FRAME_BYTES = 4096 + _FRAME_HEADER_BYTES
-_CHUNK = bytes(1 << 20)
+# Page by page: a file system keeps what was written at once together, and pays for all of it at each commit.
+_CHUNK = bytes(4096)
 
 
 def log_path(database: Path) -> Path:
