@@ -10,16 +10,14 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
-
-import structlog
+from typing import TypeVar
 
 from lineloop.kit.clock import Clock
 from lineloop.kit.database import Tx
 from lineloop.kit.faults import Faults
 from lineloop.kit.file_identity import refuse_several_names
 from lineloop.kit.filesystem import refuse_network_filesystem
-from lineloop.kit.jobs import Job, answer, resolve
+from lineloop.kit.jobs import Desk
 from lineloop.kit.sqlite.checkpoints import Checkpoints
 from lineloop.kit.sqlite.failures import primary_code, storage_failure
 from lineloop.kit.sqlite.readers import Readers
@@ -27,10 +25,7 @@ from lineloop.kit.sqlite.write_ahead_log import LogFile, log_bytes, log_path, pr
 from lineloop.kit.sqlite.writer import Writer
 from lineloop.kit.storage_errors import (
     DatabaseBusyElsewhere,
-    DatabaseCorrupt,
-    DatabaseError,
     DatabaseUnavailable,
-    QueueFull,
 )
 
 T = TypeVar("T")
@@ -39,8 +34,6 @@ _BUSY_TIMEOUT_SECONDS = 5.0
 _CHECKPOINT_PAGES = 1000
 _PRESIZED_PAGES = 1500
 _CACHED_STATEMENTS = 1024
-
-_log = structlog.get_logger(__name__)
 
 
 class SqliteDatabase:
@@ -57,19 +50,13 @@ class SqliteDatabase:
         queue_limit: int,
     ) -> None:
         self.path = path
-        self._loop = loop
-        self._on_fatal = on_fatal
-        self._queue_limit = queue_limit
-        self._closed = False
-        self._waiting = 0
-        self._reading = 0
-        self._fatal: DatabaseError | None = None
-        self._readers = Readers(lambda: _connect_reader(path), self._from_reader, readers)
+        self._desk = Desk(str(path), loop, queue_limit, on_fatal)
+        self._readers = Readers(lambda: _connect_reader(path), self._desk.read, readers)
         self._checkpoints = Checkpoints(
             lambda: _connect_writer(path), self._readers.held, LogFile(path), _CHECKPOINT_PAGES
         )
         self._writer = Writer(
-            lambda: _connect_first(path), self._from_writer, self._checkpoints.committed, faults
+            lambda: _connect_first(path), self._desk.written, self._checkpoints.committed, faults
         )
 
     @classmethod
@@ -112,29 +99,18 @@ class SqliteDatabase:
         return await self.submit(job, label, lane)
 
     def submit(self, job: Callable[[Tx], T], label: str = "", lane: str = "") -> asyncio.Future[T]:
-        del lane
-        if self._closed or self._fatal is not None:
-            raise DatabaseUnavailable(f"refusing work after: {self._fatal}" if self._fatal else "closed")
-        if self._waiting >= self._queue_limit:
-            raise QueueFull(f"{self._waiting} jobs are waiting")
-        future: asyncio.Future[T] = self._loop.create_future()
-        self._waiting += 1
-        self._writer.put(Job(job, label, future))
+        queued, future = self._desk.writing(job, label, lane)
+        self._writer.put(queued)
         return future
 
     async def read(self, job: Callable[[Tx], T]) -> T:
-        if self._closed:
-            raise DatabaseUnavailable("closed")
-        if self._reading >= self._queue_limit:
-            raise QueueFull(f"{self._reading} reads are waiting")
-        future: asyncio.Future[T] = self._loop.create_future()
-        self._reading += 1
-        self._readers.put(Job(job, "", future))
+        queued, future = self._desk.reading(job)
+        self._readers.put(queued)
         return await future
 
     @property
     def idle(self) -> bool:
-        return not self._waiting and not self._reading
+        return self._desk.idle
 
     @property
     def commits(self) -> int:
@@ -147,9 +123,9 @@ class SqliteDatabase:
 
     async def close(self) -> None:
         """Finish queued work, fold the log into the file, end the threads. Later calls do nothing."""
-        if self._closed:
+        if self._desk.closed:
             return
-        self._closed = True
+        self._desk.closed = True
 
         def close() -> None:
             self._writer.close()
@@ -157,40 +133,6 @@ class SqliteDatabase:
             self._checkpoints.close()
 
         await asyncio.shield(asyncio.to_thread(close))
-
-    def _from_writer(self, jobs: list[Job], fatal: DatabaseError | None) -> None:
-        self._call(self._deliver, jobs, fatal)
-
-    def _from_reader(self, job: Job) -> None:
-        self._call(self._deliver_read, job)
-
-    def _call(self, function: Callable[..., None], *args: Any) -> None:
-        try:
-            self._loop.call_soon_threadsafe(function, *args)
-        except RuntimeError:
-            # The loop was closed under us: nobody is left to be told, and what was committed stays committed.
-            _log.warning("database_answer_without_loop", path=str(self.path))
-
-    def _deliver(self, jobs: list[Job], fatal: DatabaseError | None) -> None:
-        self._waiting -= len(jobs)
-        answer(jobs)
-        if fatal is not None:
-            self._end_with(fatal)
-
-    def _deliver_read(self, job: Job) -> None:
-        self._reading -= 1
-        if job.future is not None:
-            resolve(job.future, job)
-        if isinstance(job.error, DatabaseCorrupt):
-            # What is damaged for a reader is damaged for everybody.
-            self._end_with(job.error)
-
-    def _end_with(self, fatal: DatabaseError) -> None:
-        if self._fatal is None:
-            self._fatal = fatal
-            _log.error("database_fatal", path=str(self.path), error=repr(fatal))
-            if self._on_fatal is not None:
-                self._on_fatal(type(fatal)(f"{self.path}: {fatal}"))
 
 
 def _connect_first(path: Path) -> sqlite3.Connection:

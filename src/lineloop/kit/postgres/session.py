@@ -1,0 +1,239 @@
+"""One connection in pipeline mode: statements are sent without waiting, until an answer is wanted.
+
+Decides nothing about transactions. `tell` sends, `ask` sends and waits for the rows, `settle` waits for
+everything. An error belongs to the `owner` of the statement that met it, who may have ended by the time it is
+known. Used by one thread at a time.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import pq
+from psycopg.adapt import Transformer
+
+from lineloop.kit.postgres.failures import ConnectionLost, is_connection_gone
+from lineloop.kit.postgres.statements import Statement
+
+# The server ends what takes longer; this is for a server that does not answer any more.
+ANSWER_SECONDS = 60.0
+# Of one connection; what comes beyond is sent whole each time.
+_MAX_PREPARED = 500
+_SYNC = b""
+_ABORTED = pq.ExecStatus.PIPELINE_ABORTED
+_SYNCED = pq.ExecStatus.PIPELINE_SYNC
+_ROWS = pq.ExecStatus.TUPLES_OK
+_DONE = pq.ExecStatus.COMMAND_OK
+
+
+class PgRow(tuple[Any, ...]):
+    """A row: values by place and by name. One subclass per shape holds the names."""
+
+    __slots__ = ()
+    places: dict[str, int]
+
+    def __getitem__(self, name: Any) -> Any:
+        return tuple.__getitem__(self, self.places[name] if type(name) is str else name)
+
+    def keys(self) -> list[str]:
+        return list(self.places)
+
+
+class Answer(NamedTuple):
+    """The rows of a statement, and how many rows it touched."""
+
+    rows: list[PgRow]
+    touched: int
+
+
+class _Sent:
+    """A statement on its way."""
+
+    __slots__ = ("owner", "prepares", "statement")
+
+    def __init__(self, statement: Statement | None, owner: object, *, prepares: bool = False) -> None:
+        self.statement = statement
+        self.owner = owner
+        self.prepares = prepares
+
+
+class StatementFailed(Exception):
+    """A statement of `owner` failed with `error`; nothing more is done until `settle`."""
+
+    def __init__(self, owner: object, error: psycopg.Error) -> None:
+        super().__init__(str(error))
+        self.owner = owner
+        self.error = error
+
+
+class Session:
+    """Raises ConnectionLost from every method once the connection is gone."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+        self._pg = connection.pgconn
+        self._pg.nonblocking = 1
+        self._pg.enter_pipeline_mode()
+        self._transformer = Transformer(connection)
+        self._poll = select.poll()
+        self._poll.register(self._pg.socket, select.POLLIN)
+        self._sent: deque[_Sent] = deque()
+        self._prepared: dict[bytes, type[PgRow] | None] = {}
+        self._tag = b""
+        self.failure: StatementFailed | None = None
+        self.lost: ConnectionLost | None = None
+        self.owner: object = None
+
+    def tell(self, statement: Statement, values: Sequence[bytes | None] = ()) -> None:
+        """Send without waiting; an error shows itself at a later wait. Raises StatementFailed of before."""
+        self._send(statement, values)
+
+    def ask(self, statement: Statement, values: Sequence[bytes | None] = ()) -> Answer:
+        """Send and wait for the answer. Raises StatementFailed, also of what was told before."""
+        wanted = self._send(statement, values)
+        try:
+            self._pg.send_flush_request()
+            self._flush()
+            while True:
+                sent = self._sent[0]
+                answer = self._receive(sent is wanted)
+                if sent is wanted:
+                    break
+        except psycopg.OperationalError as error:
+            raise self._lose(str(error)) from error
+        if self.failure is not None:
+            raise self.failure
+        assert answer is not None
+        return answer
+
+    def sync(self) -> None:
+        """End the pipeline here without waiting: after an error the server goes on behind this point."""
+        try:
+            self._pg.pipeline_sync()
+            self._sent.append(_Sent(None, None))
+            self._flush()
+        except psycopg.OperationalError as error:
+            raise self._lose(str(error)) from error
+
+    def settle(self) -> StatementFailed | None:
+        """Wait for everything that is on its way; the error that was met, which is then over."""
+        try:
+            while self._sent:
+                self._receive(False)
+        except psycopg.OperationalError as error:
+            raise self._lose(str(error)) from error
+        failure, self.failure = self.failure, None
+        return failure
+
+    @property
+    def last_tag(self) -> bytes:
+        """What the last command that was answered says of itself, e.g. b"COMMIT"."""
+        return self._tag
+
+    def close(self) -> None:
+        self._pg.finish()
+
+    def _lose(self, words: str) -> ConnectionLost:
+        """Remember it, for a job may swallow what is raised here."""
+        self.lost = self.lost or ConnectionLost(words.strip())
+        return self.lost
+
+    def _send(self, statement: Statement, values: Sequence[bytes | None]) -> _Sent:
+        if self.lost is not None:
+            raise self.lost
+        if self.failure is not None:
+            raise self.failure
+        pg, sent = self._pg, _Sent(statement, self.owner)
+        try:
+            if statement.name in self._prepared:
+                pg.send_query_prepared(statement.name, values)
+            elif len(self._prepared) < _MAX_PREPARED:
+                pg.send_prepare(statement.name, statement.text)
+                self._sent.append(_Sent(statement, self.owner, prepares=True))
+                self._prepared[statement.name] = None
+                pg.send_query_prepared(statement.name, values)
+            else:
+                pg.send_query_params(statement.text, values)
+        except psycopg.OperationalError as error:
+            raise self._lose(str(error)) from error
+        self._sent.append(sent)
+        return sent
+
+    def _flush(self) -> None:
+        """Hand everything to the system, reading what comes meanwhile, so that neither side is stuck."""
+        while self._pg.flush():
+            self._wait(select.POLLIN | select.POLLOUT)
+            self._pg.consume_input()
+
+    def _wait(self, events: int) -> None:
+        self._poll.modify(self._pg.socket, events)
+        if not self._poll.poll(ANSWER_SECONDS * 1000):
+            raise self._lose(f"no answer for {ANSWER_SECONDS:.0f} s")
+
+    def _result(self) -> pq.abc.PGresult | None:
+        pg = self._pg
+        while pg.is_busy():
+            self._wait(select.POLLIN)
+            pg.consume_input()
+        return pg.get_result()
+
+    def _receive(self, wanted: bool) -> Answer | None:
+        """The next answer that is due; only a wanted one is read."""
+        sent = self._sent[0]
+        result = self._result()
+        if result is None:
+            raise self._lose("the server ended the connection")
+        self._sent.popleft()
+        if sent.statement is None:
+            if result.status != _SYNCED:
+                raise self._lose("the server ended the connection")
+            return None
+        status = result.status
+        if status not in (_ROWS, _DONE):
+            self._failed(sent, result)
+        elif not sent.prepares:
+            self._tag = result.command_status or b""
+        answer = self._read(sent.statement, result) if wanted and status in (_ROWS, _DONE) else None
+        while self._result() is not None:
+            continue
+        return answer
+
+    def _failed(self, sent: _Sent, result: pq.abc.PGresult) -> None:
+        if sent.prepares and sent.statement is not None:
+            self._prepared.pop(sent.statement.name, None)
+        if result.status == _ABORTED:
+            return
+        error = psycopg.errors.error_from_result(result, encoding="utf-8")
+        if self._pg.status == pq.ConnStatus.BAD or is_connection_gone(error):
+            raise self._lose(str(error)) from error
+        if self.failure is None:
+            self.failure = StatementFailed(sent.owner, error)
+
+    def _read(self, statement: Statement, result: pq.abc.PGresult) -> Answer:
+        if result.status != _ROWS:
+            return Answer([], result.command_tuples or 0)
+        shape = self._prepared.get(statement.name)
+        if shape is None:
+            shape = _shape(result)
+            if statement.name in self._prepared:
+                self._prepared[statement.name] = shape
+        if not result.ntuples:
+            return Answer([], 0)
+        self._transformer.set_pgresult(result)
+        return Answer(self._transformer.load_rows(0, result.ntuples, shape), result.ntuples)
+
+
+def _shape(result: pq.abc.PGresult) -> type[PgRow]:
+    names = [(result.fname(place) or b"").decode() for place in range(result.nfields)]
+    places = {name: place for place, name in enumerate(names)}
+    return type("Row", (PgRow,), {"__slots__": (), "places": places})
+
+
+def now() -> float:
+    """Seconds of the machine's monotonic clock: for patience with a server, never for what is stored."""
+    return time.monotonic()
