@@ -19,8 +19,13 @@ from tests.contract.server.calls import (
     text_of,
 )
 
+from lineloop.kit.clock import rfc3339
 from lineloop.kit.faults import FaultInjected, FaultMode, Faults
+from lineloop.protocol.actors import Actor
+from lineloop.protocol.content import text_content
+from lineloop.protocol.messages import MessageStatus, Purpose
 from lineloop.server.commit.context import CommitLimits
+from lineloop.server.commit.speaking import SpeakCommand
 from lineloop.server.settings import ServerSettings
 from lineloop.testing import until
 from lineloop.testing.server_world import ServerWorld, server_world
@@ -213,22 +218,96 @@ async def test_a_message_beyond_its_limit_takes_no_more(tmp_path: Path) -> None:
         assert text_of((await history(world.http, conversation))[0]) == "y" * 6_000 + "z"
 
 
-async def test_an_abandoned_stream_ends_failed_with_a_reason(tmp_path: Path) -> None:
-    limits = CommitLimits(silent_stream_ms=600_000)
-    async with server_world(tmp_path, sweep_seconds=3600.0, limits=limits) as world:
+DAY = 24 * 3600
+
+
+async def later(world: ServerWorld, seconds: int) -> None:
+    """Days of wall time at once, and a minute in which everything that is due happens."""
+    world.clock.jump(seconds - 61)
+    await world.advance(61)
+
+
+@pytest.mark.requirement("L125", "L128", "L102")
+async def test_an_abandoned_stream_ends_failed_with_a_reason_after_a_day(tmp_path: Path) -> None:
+    async with server_world(tmp_path, sweep_seconds=DAY) as world:
         conversation = await world.conversation()
         echo = await world.actor("operator/echo")
         await speak(world.http, conversation, "in", target="operator/echo")
         gone = await open_stream(world.http, conversation, "gone", target="operator/echo")
+        bare = await open_stream(world.http, conversation, "bare", actor="harness/local")
         alive = await open_stream(world.http, conversation, "alive")
         await emit(world.http, gone["id"], set_text(1, "half"))
-        await world.advance(400)
+        left = await get(world.http, f"/messages/{gone['id']}")
+        await later(world, DAY - 120)
         await emit(world.http, alive["id"], set_text(1, "still"))
-        await world.advance(300)
+        assert (await get(world.http, f"/messages/{gone['id']}"))["status"] == "streaming"
+        await later(world, 240)
         stored = await get(world.http, f"/messages/{gone['id']}")
-        assert (stored["status"], stored["offset"], text_of(stored)) == ("failed", 2, "half")
+        assert (stored["status"], stored["offset"], stored["revision"]) == ("failed", 2, 2)
         assert stored["content"]["meta"]["error"]["code"] == "writer_gone"
+        assert stored["content"]["blocks"] == left["content"]["blocks"]
+        assert stored["updated_at"] == left["updated_at"]
+        assert (await get(world.http, f"/messages/{bare['id']}"))["status"] == "failed"
         assert (await get(world.http, f"/messages/{alive['id']}"))["status"] == "streaming"
+        assert (await emit(world.http, gone["id"], append_text(3, "x"), status=409))[
+            "code"
+        ] == "message_ended"
+        assert (await end(world.http, gone["id"], 2, 409))["code"] == "end_conflict"
+        await later(world, DAY - 240)
+        assert await get(world.http, f"/messages/{gone['id']}") == stored
         inbox = await poll(echo, conversation)
-        assert [m["id"] for m in inbox["messages"]][-1] == gone["id"]
+        assert gone["id"] in [m["id"] for m in inbox["messages"]]
         await commit(echo, conversation, inbox["position"])
+
+
+async def test_a_runs_output_is_never_taken_for_abandoned(tmp_path: Path) -> None:
+    async with server_world(tmp_path, sweep_seconds=DAY) as world:
+        conversation = await world.conversation()
+        command = SpeakCommand(
+            message_id="msg_of_a_run",
+            conversation_id=conversation,
+            actor=Actor("harness", "local"),
+            key="run",
+            content=text_content("half"),
+            speaker=None,
+            status=MessageStatus.STREAMING,
+            purpose=Purpose.RUN,
+            run_id="run_1",
+        )
+        await world.server.commits.speak(command)
+        await later(world, 2 * DAY)
+        assert (await get(world.http, "/messages/msg_of_a_run"))["status"] == "streaming"
+
+
+async def test_a_writer_that_comes_back_in_the_last_moment_is_not_cut_off(tmp_path: Path) -> None:
+    limits = CommitLimits(silent_stream_ms=600_000)
+    async with server_world(tmp_path, sweep_seconds=3600.0, limits=limits) as world:
+        message = await open_stream(world.http, await world.conversation())
+        for seq in range(1, 8):
+            await later(world, 595)
+            await emit(world.http, message["id"], set_text(seq, "still here"))
+        assert (await get(world.http, f"/messages/{message['id']}"))["status"] == "streaming"
+
+
+@pytest.mark.requirement("L127")
+async def test_updated_at_is_the_servers_time_of_the_last_news(world: ServerWorld) -> None:
+    async def updated_at() -> str:
+        return (await get(world.http, f"/messages/{message['id']}"))["updated_at"]
+
+    message = await open_stream(world.http, await world.conversation())
+    await world.advance(10)
+    patch = {**set_text(1, "a"), "ts": "1999-01-01T00:00:00Z"}
+    await emit(world.http, message["id"], patch)
+    first = await updated_at()
+    assert first == rfc3339(world.clock.now_ms())
+    await world.advance(10)
+    await emit(world.http, message["id"], patch)
+    await speak(world.http, message["conversation_id"], "s", None, 200, stream=True)  # pyright: ignore[reportArgumentType]
+    assert await updated_at() == first
+    await end(world.http, message["id"], 2)
+    ended = await updated_at()
+    assert ended == rfc3339(world.clock.now_ms()) > first
+    await world.advance(10)
+    await end(world.http, message["id"], 2)
+    await emit(world.http, message["id"], patch)
+    assert await updated_at() == ended

@@ -48,14 +48,15 @@ class Hooks:
 class OpenStream:
     """The reducer state of an open message. `shape` is its content without mass, valid at `revision`.
 
-    `snapshot_bytes` and `log_bytes` say how much is folded and how much is not; together an upper bound of
-    the content's size.
+    `snapshot_bytes` and `log_bytes` say how much is folded and how much is not; together, less
+    `spared_bytes`, an upper bound of the content's size.
     """
 
     revision: int
     shape: dict[str, Any]
     snapshot_bytes: int
     log_bytes: int
+    spared_bytes: int = 0
     folding: bool = False
 
 

@@ -7,7 +7,7 @@ parts of a transaction; the engine composes "result block + terminal phase" from
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lineloop.kit import json
@@ -47,13 +47,18 @@ class AppendCommand:
 
 @record
 class EndCommand:
-    """The end of an open message as the event `seq`; None: as whatever comes next (the server's own ends)."""
+    """The end of an open message as the event `seq`; None: as whatever comes next (the server's own ends).
+
+    The server alone gives `meta` with it, and another time than now (`at`, UTC ms).
+    """
 
     message_id: str
     seq: int | None
     status: MessageStatus = MessageStatus.COMPLETED
     writer: Grant | None = None
     run_id: str | None = None
+    meta: Mapping[str, Any] | None = None
+    at: int | None = None
 
 
 @record
@@ -77,6 +82,7 @@ def append_in(tx: Tx, ctx: CommitContext, command: AppendCommand) -> Progress:
     Raises message_not_found, message_owned_by_run, Forbidden, sequence_conflict, message_ended,
     patch_invalid, block_protected, LimitExceeded (`message_bytes`).
     """
+    tx.lock(command.message_id)
     head = _head(tx, command.message_id)
     facts = StreamFacts(head.actor, head.status, head.revision, head.run_id)
     _require_seen(tx, command, head)
@@ -147,11 +153,13 @@ def _grow(
 ) -> None:
     """Remembers the state after an append. Until the commit stands it is a guess, which `get` finds out."""
     log_bytes = stream.log_bytes + size
-    if stream.snapshot_bytes + log_bytes > ctx.limits.message_bytes:
+    spared = stream.spared_bytes
+    if stream.snapshot_bytes + log_bytes - spared > ctx.limits.message_bytes:
         # The sum is an upper bound; only now it is worth knowing exactly.
         message = messages.get(tx, message_id)
         assert message is not None
         exact = len(message.content_json.encode())
+        spared = stream.snapshot_bytes + log_bytes - exact
         if exact > ctx.limits.message_bytes:
             raise LimitExceeded(
                 "the message is too large",
@@ -161,7 +169,7 @@ def _grow(
     fold = due and not stream.folding
     ctx.streams.put(
         message_id,
-        OpenStream(revision, shape, stream.snapshot_bytes, log_bytes, folding=stream.folding or fold),
+        OpenStream(revision, shape, stream.snapshot_bytes, log_bytes, spared, folding=stream.folding or fold),
     )
     if fold:
         tx.after_commit(lambda: ctx.fold_due(message_id))
@@ -172,6 +180,7 @@ def end_in(tx: Tx, ctx: CommitContext, command: EndCommand) -> Progress:
 
     Raises message_not_found, message_owned_by_run, Forbidden, sequence_conflict, end_conflict.
     """
+    tx.lock(command.message_id)
     head = _head(tx, command.message_id)
     facts = StreamFacts(head.actor, head.status, head.revision, head.run_id)
     _require_seen(tx, command, head)
@@ -184,8 +193,11 @@ def end_in(tx: Tx, ctx: CommitContext, command: EndCommand) -> Progress:
     change = (
         conversation.change if conversation.is_root else conversations.take_change(tx, conversation.root_id)
     )
-    now = ctx.clock.now_ms()
-    patches.append(tx, command.message_id, seq, json.dumps({"op": PatchOp.END.value, "seq": seq}), now)
+    now = command.at if command.at is not None else ctx.clock.now_ms()
+    patch: dict[str, Any] = {"op": PatchOp.END.value, "seq": seq}
+    if command.meta:
+        patch["meta"] = dict(command.meta)
+    patches.append(tx, command.message_id, seq, json.dumps(patch), now)
     stream = _stream(tx, ctx, command.message_id, head)
     ctx.streams.drop(command.message_id)
     messages.set_ended(
@@ -234,4 +246,5 @@ def fold_in(tx: Tx, ctx: CommitContext, folded: StoredMessage) -> None:
     if stream is not None:
         stream.snapshot_bytes = len(folded.content_json.encode())
         stream.log_bytes = patches.weight_after(tx, folded.id, folded.revision)
+        stream.spared_bytes = 0
         stream.folding = False

@@ -82,13 +82,14 @@ _FOLD = """
 UPDATE messages SET content = :content, snapshot_revision = :revision
 WHERE id = :id AND snapshot_revision < :revision
 """
-_SILENT = """
-SELECT m.id, coalesce((SELECT max(seq) FROM patches WHERE message_id = m.id), m.revision) AS revision
-FROM messages AS m
+_HEARD_AT = "coalesce((SELECT max(created_at) FROM patches WHERE message_id = m.id), m.updated_at)"
+_SILENT = f"""
+SELECT m.id, m.root_id, {_HEARD_AT} FROM messages AS m
 WHERE m.status = 'streaming' AND m.run_id IS NULL AND m.updated_at < :before
     AND NOT EXISTS (SELECT 1 FROM patches WHERE message_id = m.id AND created_at >= :before)
 ORDER BY m.updated_at LIMIT :limit
 """
+_OPEN_HEARD_AT = f"SELECT {_HEARD_AT} FROM messages AS m WHERE m.id = :id AND m.status = 'streaming'"
 _UNFOLDED = """
 SELECT id FROM messages WHERE status <> 'streaming' AND snapshot_revision < revision ORDER BY id LIMIT :limit
 """
@@ -253,9 +254,26 @@ def set_snapshot(tx: Tx, message_id: str, *, content: str, revision: int) -> Non
     tx.run(_FOLD, {"id": message_id, "content": content, "revision": revision})
 
 
-def silent_streams(tx: Tx, *, before: int, limit: int) -> list[tuple[str, int]]:
-    """Open messages, not a run's, whose last sign of life is older than `before`: (id, revision)."""
-    return [(row[0], row[1]) for row in tx.all(_SILENT, {"before": before, "limit": limit})]
+@record
+class SilentStream:
+    """An open message and the time (UTC ms) of its last sign of life."""
+
+    id: str
+    root_id: str
+    heard_at: int
+
+
+def silent_streams(tx: Tx, *, before: int, limit: int) -> list[SilentStream]:
+    """Open messages, not a run's, whose last sign of life is older than `before`."""
+    return [
+        SilentStream(row[0], row[1], row[2]) for row in tx.all(_SILENT, {"before": before, "limit": limit})
+    ]
+
+
+def heard_at(tx: Tx, message_id: str) -> int | None:
+    """When an open message was last written to; None when it is not open."""
+    row = tx.one(_OPEN_HEARD_AT, {"id": message_id})
+    return row[0] if row else None
 
 
 def unfolded(tx: Tx, limit: int) -> list[str]:

@@ -14,9 +14,8 @@ from lineloop.kit.database import Tx
 from lineloop.protocol.content import error_meta
 from lineloop.protocol.errors import ErrorCode, LoopError
 from lineloop.protocol.messages import MessageStatus, Purpose
-from lineloop.protocol.patches import PatchOp
 from lineloop.server.commit import Commits
-from lineloop.server.commit.streaming import AppendCommand, EndCommand, append_in, end_in
+from lineloop.server.commit.streaming import EndCommand, end_in
 from lineloop.server.store import messages, questions
 from lineloop.server.wakeup.bus import Bus, Hint, MessageChanged
 
@@ -82,21 +81,20 @@ class SilentStreams:
 
     async def end_silent(self) -> int:
         """Ends those that are due; how many. Looks first: an idle server writes nothing."""
-        if not await self._commits.read(self._silent):
-            return 0
-        return await self._commits.write(self._end_silent_in, "server.silent")
-
-    def _silent(self, tx: Tx) -> list[tuple[str, int]]:
-        ctx = self._commits.ctx
-        before = ctx.clock.now_ms() - ctx.limits.silent_stream_ms
-        return messages.silent_streams(tx, before=before, limit=SILENT_LIMIT)
-
-    def _end_silent_in(self, tx: Tx) -> int:
-        ctx = self._commits.ctx
-        silent = self._silent(tx)
-        for message_id, revision in silent:
-            meta = error_meta(ErrorCode.WRITER_GONE, "The writer of this message fell silent.")
-            patch = {"op": PatchOp.ERROR.value, "seq": revision + 1, "meta": meta}
-            append_in(tx, ctx, AppendCommand(message_id, [patch]))
-            end_in(tx, ctx, EndCommand(message_id, None, MessageStatus.FAILED))
+        limits = self._commits.ctx.limits
+        before = self._clock.now_ms() - limits.silent_stream_ms
+        silent = await self._commits.read(
+            lambda tx: messages.silent_streams(tx, before=before, limit=SILENT_LIMIT)
+        )
+        for one in silent:
+            await self._commits.write(lambda tx, one=one: self._end_in(tx, one), "server.silent", one.root_id)
         return len(silent)
+
+    def _end_in(self, tx: Tx, silent: messages.SilentStream) -> None:
+        """The end carries the reason, and the time of the last sign of life: nobody has written since."""
+        tx.lock(silent.id)
+        if messages.heard_at(tx, silent.id) != silent.heard_at:
+            return  # It ended, or its writer came back.
+        meta = error_meta(ErrorCode.WRITER_GONE, "The writer of this message fell silent.")
+        end = EndCommand(silent.id, None, MessageStatus.FAILED, meta=meta, at=silent.heard_at)
+        end_in(tx, self._commits.ctx, end)
