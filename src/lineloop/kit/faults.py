@@ -43,7 +43,7 @@ class Faults:
 
     `plan` is `site:mode[:nth]`, comma separated: the mode acts at the nth time the site is reached (default
     1; `*` = every time). Raises ValueError for an unknown site or mode. `reached` counts per site, without a
-    plan only when it `counts`. Thread-safe.
+    plan only when it `counts`; with neither it is `asleep`, and nothing ever happens. Thread-safe.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Faults:
         self._hanging: list[asyncio.Future[None]] = []
         self.reached: Counter[str] = Counter()
         self._plan = {site: (mode, nth) for site, mode, nth in map(self._entry, _entries(plan))}
-        self._asleep = not counts and not self._plan
+        self.asleep = not counts and not self._plan
 
     @classmethod
     def none(cls) -> Faults:
@@ -103,7 +103,7 @@ class Faults:
         self._hanging.clear()
 
     def _due(self, site: str) -> FaultMode | None:
-        if self._asleep:
+        if self.asleep:
             return None
         if not self.knows(site):
             raise ValueError(f"unknown fault site {site!r}")

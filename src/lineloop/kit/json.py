@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NoReturn, cast
 
@@ -54,11 +55,24 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
+def _decoding(decoder: json.JSONDecoder) -> Callable[[str], Any]:
+    """As `decoder.decode`, which looks for space around the value before it knows that there is any."""
+
+    def decode(text: str) -> Any:
+        try:
+            value, end = decoder.raw_decode(text)
+        except json.JSONDecodeError:
+            return decoder.decode(text)
+        return value if end == len(text) else decoder.decode(text)
+
+    return decode
+
+
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_marked).encode
-_decode = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_number).decode
-_decode_strict = json.JSONDecoder(
-    parse_constant=_refuse_constant, parse_float=_number, object_pairs_hook=_unique
-).decode
+_decode = _decoding(json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_number))
+_decode_strict = _decoding(
+    json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_number, object_pairs_hook=_unique)
+)
 
 
 def dumps(value: Any) -> str:
@@ -118,9 +132,11 @@ def _checked(text: str | bytes | bytearray, decode: Any) -> Any:
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     # Only an escape can smuggle in a lone surrogate, or a str that was never bytes; valid pairs encode fine.
-    if "\\u" in text or not text.isascii():
-        try:
+    try:
+        if "\\u" in text:
             _encode(value).encode()
-        except UnicodeEncodeError as error:
-            raise ValueError("a lone surrogate is not text") from error
+        elif not text.isascii():
+            text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("a lone surrogate is not text") from error
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self
 
 from lineloop.protocol.errors import InvalidRequest
@@ -46,15 +47,15 @@ class Actor:
             raise InvalidRequest(f"{text!r} is not KIND/KEY")
         return cls(kind, key)
 
-    @classmethod
-    def from_wire(cls, value: Any) -> Self:
+    @staticmethod
+    def from_wire(value: Any) -> Actor:
         """From `{"kind", "key"}`. Raises InvalidRequest."""
         if not isinstance(value, dict):
             raise InvalidRequest("an actor is an object with kind and key")
         kind, key = value.get("kind"), value.get("key")  # pyright: ignore[reportUnknownMemberType]
         if not isinstance(kind, str) or not isinstance(key, str):
             raise InvalidRequest("an actor is an object with kind and key")
-        return cls(kind, key)
+        return actor_named(kind, key)
 
     def to_wire(self) -> dict[str, str]:
         return {"kind": self.kind, "key": self.key}
@@ -69,3 +70,9 @@ class Actor:
             return self.key
         head, _, rest = self.kind.partition("/")
         return rest.split("/", 1)[0] if head == OPERATOR and rest else None
+
+
+@lru_cache(maxsize=8192)
+def actor_named(kind: str, key: str) -> Actor:
+    """As `Actor(kind, key)`; the same few come again and again."""
+    return Actor(kind, key)

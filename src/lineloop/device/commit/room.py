@@ -135,7 +135,7 @@ class Room:
         if plan.facts:
             write_facts(tx, self.runtime_id, plan.facts, plan.now)
             plan.effects += projections(plan.facts)
-        reached = (*sites, *_sites_of(plan))
+        reached = () if self.foundation.faults.asleep else (*sites, *_sites_of(plan))
         for site in reached:
             self.foundation.faults.reach(f"{site}.before_commit")
         if reached or plan.effects:

@@ -60,6 +60,7 @@ class Writer:
         self._deliver = deliver
         self._committed = committed
         self._faults = faults
+        self._awake = not faults.asleep
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self.put = self._queue.put
         self._thread = threading.Thread(target=self._main, name="lineloop-writer", daemon=True)
@@ -202,7 +203,7 @@ class Writer:
         job.callbacks = tx.callbacks
         try:
             job.result = job.run(tx)
-            if job.label:
+            if job.label and self._awake:
                 self._reach(f"{job.label}.before_commit")
         except BaseException as error:
             job.error = error
@@ -232,6 +233,8 @@ class Writer:
 
     def _after_commit(self, jobs: list[Job]) -> None:
         """The faults that strike between durability and its acknowledgement."""
+        if not self._awake:
+            return
         try:
             if self._reach(AFTER_COMMIT) is FaultMode.LOST_ACK:
                 self._fail(jobs, DatabaseOutcomeUnknown("the acknowledgement was lost"))
@@ -256,7 +259,7 @@ class Writer:
                     job.callbacks = [*job.callbacks, *again.callbacks]
 
     def _reach(self, site: str) -> FaultMode | None:
-        return self._faults.reach(site) if self._faults.knows(site) else None
+        return self._faults.reach(site) if self._awake and self._faults.knows(site) else None
 
     def _broken(self, jobs: list[Job], failure: DatabaseError) -> None:
         """The store failed: undo, tell all of them, and stop for good where nothing can be trusted."""
