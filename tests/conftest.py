@@ -10,6 +10,14 @@ from types import FrameType
 
 import pytest
 from hypothesis import settings
+from tests.services.databases import (
+    chosen_database,
+    postgres_server,
+    postgres_url,
+    test_databases,
+)
+
+__all__ = ["chosen_database", "postgres_server", "postgres_url", "test_databases"]
 
 HANG_SECONDS = 90
 # Folders whose every test makes a whole server and device: they run in `make test`.
@@ -18,6 +26,15 @@ SLOW_HANG_SECONDS = 400
 
 # `make check` looks at fewer random cases; `make test` and a plain run look at all of them.
 settings.register_profile("quick", max_examples=25)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--database",
+        choices=("sqlite", "postgres"),
+        default="sqlite",
+        help="where the servers of tests keep their data; tests about SQLite files are skipped on postgres",
+    )
 
 
 @pytest.fixture

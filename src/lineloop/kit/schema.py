@@ -20,7 +20,14 @@ from typing import Any
 from lineloop.kit.file_identity import refuse_several_names
 from lineloop.kit.filesystem import refuse_network_filesystem
 from lineloop.kit.sqlite.failures import primary_code, storage_failure
-from lineloop.kit.storage_errors import DatabaseBusyElsewhere, DatabaseCorrupt, DatabaseUnavailable
+from lineloop.kit.storage_errors import (
+    DatabaseBusyElsewhere,
+    DatabaseCorrupt,
+    DatabaseTooNew,
+    DatabaseUnavailable,
+)
+
+__all__ = ["CHECKED_BYTES", "DatabaseTooNew", "damage_in", "ensure_schema"]
 
 _BUSY_TIMEOUT_SECONDS = 5.0
 # Looking through a file costs about 1.1 ms per MiB.
@@ -32,15 +39,6 @@ CREATE TABLE alembic_version (
 \tCONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 )
 """
-
-
-class DatabaseTooNew(Exception):
-    """The file was written by a newer version of the program; it is left as it is."""
-
-    def __init__(self, path: Path, revision: str) -> None:
-        super().__init__(f"{path} has schema {revision}, which this version does not know")
-        self.path = path
-        self.revision = revision
 
 
 def ensure_schema(path: Path, *, package: str, head: str) -> None:
@@ -142,7 +140,7 @@ def _upgrade(path: Path, package: str, head: str, found: str | None) -> None:
     config.set_main_option("script_location", str(directory).replace("%", "%%"))
     scripts = ScriptDirectory.from_config(config)
     if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
-        raise DatabaseTooNew(path, found)
+        raise DatabaseTooNew(str(path), found)
     _back_up(path, head)
 
     def steps(revision: Any, _: Any) -> Any:

@@ -24,7 +24,9 @@ class QueueFull(DatabaseUnavailable):
 
 
 class DatabaseOutcomeUnknown(DatabaseError):
-    """The job may or may not be stored. After an I/O error the database is done; the process must restart."""
+    """The job may or may not be stored. After an I/O error on a file the database is done, and the process
+    must restart; after a connection was lost at a commit the same request finds out.
+    """
 
 
 class DatabaseCorrupt(DatabaseError):
@@ -33,3 +35,11 @@ class DatabaseCorrupt(DatabaseError):
 
 class TransactionEnded(Exception):
     """A job ended the transaction that it was given, without saying why. Its own writes are undone."""
+
+
+class DatabaseTooNew(Exception):
+    """The database was written by a newer version of the program; it is left as it is."""
+
+    def __init__(self, where: str, revision: str) -> None:
+        super().__init__(f"{where} has schema {revision}, which this version does not know")
+        self.revision = revision

@@ -17,10 +17,9 @@ from lineloop.harness.adapters.port import Adapter
 from lineloop.harness.runner import Runner
 from lineloop.kit.clock import Clock, SystemClock
 from lineloop.kit.database import Database, Tx
+from lineloop.kit.engines import ensure_schema, open_database
 from lineloop.kit.faults import Faults
 from lineloop.kit.ids import Ids
-from lineloop.kit.schema import ensure_schema
-from lineloop.kit.sqlite.database import SqliteDatabase
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import LoopError
@@ -99,13 +98,13 @@ class Server:
     async def start(self) -> None:
         """Opens (creating or upgrading) the database and starts the upkeep.
 
-        Raises the errors of kit.schema and kit.database.
+        Raises the errors of kit.engines.
         """
         settings = self.settings
         await asyncio.to_thread(
             ensure_schema, settings.database, package="lineloop.server.migrations", head=HEAD
         )
-        self.db = await SqliteDatabase.open(
+        self.db = await open_database(
             settings.database, clock=self.clock, faults=self.faults, on_fatal=self._on_fatal
         )
         ctx = CommitContext(clock=self.clock, ids=self.ids, bus=self.bus, limits=settings.limits)

@@ -13,7 +13,7 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 @record
 class ServerSettings:
-    """One server on one SQLite file.
+    """One server on its database: the path of a SQLite file, or a postgresql:// URL that several may share.
 
     `hosts` are the names (without port) under which it may be addressed; `origins` the exact origins, besides
     its own, whose pages may call it. Without `admin_token` a fresh one is made at each start. `open_sessions`
@@ -26,7 +26,7 @@ class ServerSettings:
     `redis_url` names a Redis over which several servers on one database wake each other.
     """
 
-    database: Path
+    database: Path | str
     hosts: tuple[str, ...] = LOOPBACK_HOSTS
     origins: tuple[str, ...] = ()
     admin_token: str | None = None

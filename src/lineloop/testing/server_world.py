@@ -1,4 +1,4 @@
-"""A server in the test's own process: real SQLite, fake time, no sockets.
+"""A server in the test's own process: a real database, fake time, no sockets.
 
     async with server_world(tmp_path) as world:
         conversation = await world.conversation()
@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -22,18 +21,17 @@ import httpx
 from lineloop.kit.database import Tx
 from lineloop.kit.faults import Faults
 from lineloop.kit.ids import Ids
-from lineloop.kit.schema import ensure_schema
 from lineloop.protocol.actors import RUNTIME, Actor
 from lineloop.server.app import Server
 from lineloop.server.commit.participation import join_in
 from lineloop.server.decide.access import admin_grant
 from lineloop.server.http.link import LinkSession
-from lineloop.server.migrations import HEAD
 from lineloop.server.settings import ServerSettings
 from lineloop.server.store import conversations, identities
 from lineloop.server.store.identities import ActorRow
 from lineloop.testing.asgi_transport import AsgiTransport
 from lineloop.testing.clock import FakeClock
+from lineloop.testing.databases import server_database
 
 HOST = "http://127.0.0.1"
 
@@ -150,24 +148,9 @@ async def server_world(
         await world.close()
 
 
-def _from_template(path: Path) -> None:
-    """A new database file with the schema in it: migrating once per test process is enough."""
-    if path.exists():
-        return
-    if not _template:
-        with TemporaryDirectory() as folder:
-            fresh = Path(folder) / "template.db"
-            ensure_schema(fresh, package="lineloop.server.migrations", head=HEAD)
-            _template.append(fresh.read_bytes())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(_template[0])
-
-
-_template: list[bytes] = []
-
-
 async def _started(settings: ServerSettings, clock: FakeClock, faults: Faults) -> Server:
-    _from_template(settings.database)
+    if isinstance(settings.database, Path):
+        settings = replace(settings, database=server_database(settings.database))
     server = Server(settings, clock=clock, ids=Ids(clock), faults=faults)
     await server.start()
     database = server.db

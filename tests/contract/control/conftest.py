@@ -1,4 +1,4 @@
-"""A SQL resource store on a real file, by the machine's clock and by one that the test owns."""
+"""A SQL resource store on a real database, by the machine's clock and by one that the test owns."""
 
 from __future__ import annotations
 
@@ -8,24 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from lineloop.control.lease import LEASES_DDL
-from lineloop.control.stores.sql import DDL, SqlStore
+from lineloop.control.stores.sql import SqlStore
 from lineloop.kit.clock import SystemClock
-from lineloop.kit.database import Database, Tx
+from lineloop.kit.database import Database
+from lineloop.kit.engines import open_database
 from lineloop.kit.ids import Ids
-from lineloop.kit.sqlite.database import SqliteDatabase
 from lineloop.testing import FakeClock
+from lineloop.testing.databases import server_database
 
 
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    database = await SqliteDatabase.open(tmp_path / "control.db", clock=SystemClock())
-
-    def create(tx: Tx) -> None:
-        for statement in (*DDL, LEASES_DDL):
-            tx.run(statement)
-
-    await database.write(create)
+    """With the server's schema, of which the store and the leases are a part."""
+    database = await open_database(server_database(tmp_path / "control.db"), clock=SystemClock())
     yield database
     await database.close()
 

@@ -17,9 +17,9 @@ from lineloop.harness.runner import Runner
 from lineloop.kit import json
 from lineloop.kit.clock import rfc3339
 from lineloop.kit.database import Database
+from lineloop.kit.engines import open_database
 from lineloop.kit.faults import Faults
 from lineloop.kit.ids import Ids
-from lineloop.kit.sqlite.database import SqliteDatabase
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.content import content_text, envelope_content
 from lineloop.protocol.envelopes import FromDevice, inventory_envelope, tool_error, tool_receipt, tool_result
@@ -34,12 +34,11 @@ from lineloop.server.commit.speaking import SpeakCommand
 from lineloop.server.commit_run_jobs import SubmitRun
 from lineloop.server.commit_runs import RunCommits
 from lineloop.server.decide.runs import request_digest
-from lineloop.server.migrations.conversations_ddl import CONVERSATIONS_DDL
-from lineloop.server.migrations.runs_ddl import RUNS_DDL
 from lineloop.server.run_records import RunRow
 from lineloop.server.store import messages
 from lineloop.server.wakeup.bus import Bus
 from lineloop.testing import FakeClock
+from lineloop.testing.databases import server_database
 
 T = TypeVar("T")
 
@@ -287,12 +286,9 @@ async def run_world(
     clock = FakeClock()
     ids = Ids(clock, Random(7))
     faults = Faults(FaultSite, plan)
-    db = await SqliteDatabase.open(tmp_path / "server.db", clock=clock, faults=faults)
+    db = await open_database(server_database(tmp_path / "server.db"), clock=clock, faults=faults)
     clock.settle_on(lambda: db.idle)
     try:
-        fresh = await db.read(lambda tx: tx.one("SELECT 1 FROM sqlite_master LIMIT 1") is None)
-        if fresh:
-            await db.write(lambda tx: [tx.run(sql) for sql in (*CONVERSATIONS_DDL, *RUNS_DDL)])
         commits = Commits(db, CommitContext(clock, ids, Bus()))
         runs = RunCommits(commits, targets, slots=slots)
         root = await commits.create_conversation(CreateConversation("con_root", "", USER))

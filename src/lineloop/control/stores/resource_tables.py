@@ -83,7 +83,7 @@ def load_kind(tx: Tx, kind: str, namespace: str | None) -> list[Resource]:
     """All of a kind, by namespace and name."""
     rows = tx.all(
         "SELECT version, body FROM resources WHERE kind = :kind "
-        "AND (:namespace IS NULL OR namespace = :namespace) ORDER BY namespace, name",
+        "AND (CAST(:namespace AS TEXT) IS NULL OR namespace = :namespace) ORDER BY namespace, name",
         {"kind": kind, "namespace": namespace},
     )
     return [_resource(row) for row in rows]
@@ -142,7 +142,7 @@ def changes(tx: Tx, kind: str, namespace: str | None, after: int) -> list[Logged
     """The log of one kind after a version, oldest first."""
     rows = tx.all(
         "SELECT version, namespace, name, labels_before, deleted_body FROM resource_events "
-        "WHERE version > :after AND kind = :kind AND (:namespace IS NULL OR namespace = :namespace) "
+        "WHERE version > :after AND kind = :kind AND (CAST(:namespace AS TEXT) IS NULL OR namespace = :namespace) "
         "ORDER BY version",
         {"after": after, "kind": kind, "namespace": namespace},
     )

@@ -1,4 +1,4 @@
-"""The newest schema for a new SQLite file, in one go; the same as all revisions one after the other."""
+"""The newest schema for a new database, in one go; the same as all revisions one after the other."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from lineloop.server.migrations.first_ddl import first_statements
 from lineloop.server.migrations.second_ddl import second_statements
 
 
-def fresh_statements() -> list[str]:
-    """Creates every table and index of HEAD."""
-    return [*first_statements(sqlite=True), *second_statements(sqlite=True)]
+def fresh_statements(*, sqlite: bool = True) -> list[str]:
+    """Creates every table and index of HEAD, on SQLite or on PostgreSQL."""
+    return [*first_statements(sqlite=sqlite), *second_statements(sqlite=sqlite)]

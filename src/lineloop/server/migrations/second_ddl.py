@@ -6,6 +6,8 @@ PostgreSQL (decision 0025). Statements run in order, on an empty database as on 
 
 from __future__ import annotations
 
+from lineloop.server.migrations.dialects import for_postgres
+
 CARE_DDL: tuple[str, ...] = (
     # Null: not archived. Only root conversations are.
     "ALTER TABLE conversations ADD COLUMN archived_at BIGINT",
@@ -107,4 +109,4 @@ def second_statements(*, sqlite: bool) -> list[str]:
         text = statement.replace("{bytes}", "BLOB" if sqlite else "BYTEA").rstrip()
         clustered = sqlite and any(f"CREATE TABLE {name} (" in text for name in _CLUSTERED)
         statements.append(f"{text} WITHOUT ROWID" if clustered else text)
-    return statements
+    return statements if sqlite else [for_postgres(statement) for statement in statements]

@@ -38,7 +38,7 @@ _REGISTER = """
 INSERT INTO actors (kind, key, display_name, description, lease_until)
 VALUES (:kind, :key, :display_name, :description, :lease_until)
 ON CONFLICT (kind, key) DO UPDATE SET display_name = :display_name, description = :description,
-    lease_until = CASE WHEN lease_until > :lease_until THEN lease_until ELSE :lease_until END
+    lease_until = CASE WHEN actors.lease_until > :lease_until THEN actors.lease_until ELSE :lease_until END
 """
 _LIVE = """
 SELECT * FROM actors WHERE lease_until > :now AND kind || '/' || key > :after

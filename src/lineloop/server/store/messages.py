@@ -38,13 +38,13 @@ _INBOX = f"""
 SELECT * FROM (
     SELECT * FROM (SELECT {_COLUMNS} FROM messages AS m WHERE m.conversation_id = :conversation_id
         AND m.target_kind = :kind AND m.target_key = :key AND m.offset_ > :after
-        ORDER BY m.offset_ LIMIT :limit)
+        ORDER BY m.offset_ LIMIT :limit) AS targeted
     UNION ALL
     SELECT * FROM (SELECT {_COLUMNS} FROM messages AS m WHERE m.conversation_id = :conversation_id
         AND m.target_kind = '' AND m.target_key = '' AND m.offset_ > :after
         AND NOT (m.actor_kind = :kind AND m.actor_key = :key)
-        ORDER BY m.offset_ LIMIT :limit)
-) ORDER BY offset_ LIMIT :limit
+        ORDER BY m.offset_ LIMIT :limit) AS broadcast
+) AS inbox ORDER BY offset_ LIMIT :limit
 """
 _INBOX_END = """
 SELECT max(offset_) FROM (
@@ -54,7 +54,8 @@ SELECT max(offset_) FROM (
     SELECT offset_ FROM (SELECT offset_ FROM messages WHERE conversation_id = :conversation_id
         AND target_kind = '' AND target_key = '' AND offset_ IS NOT NULL
         AND NOT (actor_kind = :kind AND actor_key = :key) ORDER BY offset_ DESC LIMIT 1)
-)
+        AS last_broadcast
+) AS ends
 """
 _CHANGED = f"""
 SELECT {_COLUMNS} FROM messages AS m WHERE m.root_id = :root_id AND m.change > :after
@@ -62,7 +63,7 @@ ORDER BY m.change LIMIT :limit
 """
 _NEWEST = f"""
 SELECT * FROM (SELECT {_COLUMNS} FROM messages AS m WHERE m.root_id = :root_id
-    ORDER BY m.change DESC LIMIT :limit) ORDER BY change
+    ORDER BY m.change DESC LIMIT :limit) AS newest ORDER BY change
 """
 _OPEN = f"""
 SELECT {_COLUMNS} FROM messages AS m WHERE m.root_id = :root_id AND m.status = 'streaming' ORDER BY m.change

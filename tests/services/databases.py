@@ -1,0 +1,77 @@
+"""`--database=postgres`: the servers of tests keep their data in a PostgreSQL of the test run's own.
+
+Decides when it starts (with the first test that needs it) and that each test finds a database of its own,
+copied from one that has the schema already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from tests.services.postgres import PostgresServer
+
+from lineloop.kit.engines import ensure_schema
+from lineloop.server.migrations import HEAD
+from lineloop.testing.databases import PACKAGE, choose
+
+TEMPLATE = "template_server"
+
+
+class TestDatabases:
+    """The databases of the running test, by the paths that stand for them."""
+
+    __test__ = False
+
+    def __init__(self, server: PostgresServer) -> None:
+        self._server = server
+        self._urls: dict[Path, str] = {}
+        ensure_schema(server.create(TEMPLATE), package=PACKAGE, head=HEAD)
+
+    def of(self, path: Path) -> str:
+        if path not in self._urls:
+            self._urls[path] = self._server.create(template=TEMPLATE)
+        return self._urls[path]
+
+    def drop(self) -> None:
+        for url in self._urls.values():
+            self._server.drop(url)
+        self._urls.clear()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Generator[PostgresServer]:
+    """One PostgreSQL for the tests of this process; skips, or fails in CI, where there is none."""
+    with PostgresServer.started() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def test_databases(postgres_server: PostgresServer) -> TestDatabases:
+    return TestDatabases(postgres_server)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Generator[str]:
+    """An empty database."""
+    url = postgres_server.create()
+    yield url
+    postgres_server.drop(url)
+
+
+@pytest.fixture(autouse=True)
+def chosen_database(request: pytest.FixtureRequest) -> Generator[None]:
+    """Applies `--database` to this test."""
+    if request.config.getoption("--database") != "postgres":
+        yield
+        return
+    if request.node.get_closest_marker("sqlite"):
+        pytest.skip("about SQLite files")
+    databases: TestDatabases = request.getfixturevalue("test_databases")
+    choose(databases.of)
+    try:
+        yield
+    finally:
+        choose(None)
+        databases.drop()
