@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -18,7 +19,11 @@ from tests.contract.server.calls import (
 )
 from tests.contract.server.stream_reader import viewer
 
+from lineloop.kit.database import Tx
 from lineloop.server.http import sse
+from lineloop.server.records import StoredMessage
+from lineloop.server.store import viewing
+from lineloop.server.wakeup.bus import Bus
 from lineloop.testing.server_world import ServerWorld
 
 
@@ -83,6 +88,7 @@ async def test_process_conversations_are_covered_too(world: ServerWorld) -> None
         assert await reader.until("ping") == {"ordinals": {root: 1, child["id"]: 1}}
 
 
+@pytest.mark.requirement("L130")
 async def test_a_quiet_stream_pings_every_fifteen_seconds(world: ServerWorld) -> None:
     conversation = await world.conversation()
     async with viewer(world.http, conversation) as reader:
@@ -109,6 +115,7 @@ async def test_a_slow_viewer_is_resynced_from_a_snapshot(world: ServerWorld, mon
         assert reader.kinds.count("patch") < 119
 
 
+@pytest.mark.requirement("L130")
 async def test_a_stream_of_nothing_or_of_others_is_refused(world: ServerWorld) -> None:
     conversation = await world.conversation()
     missing = await world.http.get("/v1/conversations/none/stream")
@@ -225,3 +232,79 @@ async def test_a_revoked_token_ends_its_open_streams_at_once(world: ServerWorld)
         lines = other.aiter_lines()
         while "not for you" not in await anext(lines):
             pass
+
+
+@pytest.mark.parametrize("last", ["x", "-1", "1.5", "9" * 40, "1 2", "%00"])
+async def test_an_id_that_no_event_can_have_had_is_refused(world: ServerWorld, last: str) -> None:
+    conversation = await world.conversation()
+    path = f"/v1/conversations/{conversation}/stream"
+    refused = await world.http.get(path, headers={"last-event-id": last})
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+
+
+async def test_an_id_from_the_future_is_of_another_life_of_the_database(world: ServerWorld) -> None:
+    conversation = await world.conversation()
+    spoken = await speak(world.http, conversation, "a", "hello")
+    async with viewer(world.http, conversation, 1_000) as reader:
+        await reader.until("ping")
+        await reader.until("ping")
+        assert reader.messages == {spoken["id"]: spoken}
+        await speak(world.http, conversation, "b", "more")
+        await reader.until("message")
+        assert max(reader.ids) == 2
+
+
+async def test_who_knows_another_epoch_is_given_everything(world: ServerWorld) -> None:
+    conversation = await world.conversation()
+    spoken = await speak(world.http, conversation, "a", "hello")
+    epoch = world.server.services.epoch
+    for known, expected in ((epoch, {}), ("epo_before", {spoken["id"]: spoken})):
+        async with viewer(world.http, conversation, 1, **{"x-lineloop-epoch": known}) as reader:
+            await reader.until("ping")
+            await reader.until("ping")
+            assert reader.messages == expected
+
+
+async def test_what_no_hint_told_of_is_found_within_a_second(
+    world: ServerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conversation = await world.conversation()
+    message = await open_stream(world.http, conversation)
+    async with viewer(world.http, conversation) as reader:
+        await reader.until("ping")
+        await reader.until("ping")
+        monkeypatch.setattr(Bus, "publish", lambda *_: None)
+        await emit(world.http, message["id"], set_text(1, "a"), append_text(2, "b"))
+        spoken = await speak(world.http, conversation, "a", "silent")
+        await world.advance(1)
+        while spoken["id"] not in reader.messages or reader.messages[message["id"]]["revision"] < 2:
+            await reader.next()
+        assert reader.kinds[-3:] == ["message", "patch", "patch"]
+        await end(world.http, message["id"], 3)
+        await world.advance(1)
+        assert (await reader.until("message"))["message"]["status"] == "completed"
+
+
+async def test_a_long_history_is_read_and_sent_in_parts(
+    world: ServerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "PART_BYTES", 10_000)
+    groups: list[int] = []
+    whole = viewing.whole
+
+    def counted(tx: Tx, places: Sequence[viewing.Place]) -> list[StoredMessage]:
+        groups.append(sum(place.weight for place in places))
+        return whole(tx, places)
+
+    monkeypatch.setattr(viewing, "whole", counted)
+    conversation = await world.conversation()
+    for number in range(12):
+        await speak(world.http, conversation, f"k{number}", "x" * 3_000)
+    large = await open_stream(world.http, conversation)
+    await emit(world.http, large["id"], set_text(1, "y" * 50_000))
+    async with viewer(world.http, conversation) as reader:
+        await reader.until("ping")
+        await reader.until("ping")
+        assert len(reader.messages) == 13
+    assert len(groups) == 5
+    assert sorted(groups)[-2] <= 10_000 < sorted(groups)[-1]

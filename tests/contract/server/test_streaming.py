@@ -260,6 +260,7 @@ async def test_an_abandoned_stream_ends_failed_with_a_reason_after_a_day(tmp_pat
         await commit(echo, conversation, inbox["position"])
 
 
+@pytest.mark.requirement("L101")
 async def test_a_runs_output_is_never_taken_for_abandoned(tmp_path: Path) -> None:
     async with server_world(tmp_path, sweep_seconds=DAY) as world:
         conversation = await world.conversation()

@@ -57,7 +57,7 @@ async def caught_up(reader: Reader) -> None:
     await reader.until("ping")
 
 
-@pytest.mark.requirement("L133")
+@pytest.mark.requirement("L133", "L134")
 async def test_a_viewer_of_one_server_sees_what_is_written_through_another(two: Pair) -> None:
     root = await conversation(two)
     async with viewer(two.b.http, root) as reader:
@@ -126,6 +126,7 @@ async def test_who_waits_at_one_server_hears_of_an_answer_given_through_another(
         assert (await waiting).json()["state"] == "success"
 
 
+@pytest.mark.requirement("L129")
 async def test_a_redis_that_dies_and_is_emptied_while_a_message_streams_costs_latency_only(
     redis: RedisProcess, tmp_path: Path
 ) -> None:
@@ -155,6 +156,7 @@ async def test_a_redis_that_dies_and_is_emptied_while_a_message_streams_costs_la
             await until(lambda: relay.figures.connected, 10)
 
 
+@pytest.mark.requirement("L131")
 async def test_a_redis_that_hangs_holds_up_no_request_and_is_seen_in_readyz(
     redis: RedisProcess, tmp_path: Path
 ) -> None:
@@ -169,6 +171,12 @@ async def test_a_redis_that_hangs_holds_up_no_request_and_is_seen_in_readyz(
             assert asyncio.get_running_loop().time() - begun < 2.0
             while len(reader.messages) < 100:
                 await reader.next()
+            begun = asyncio.get_running_loop().time()
+            async with viewer(two.a.http, root) as late:
+                await caught_up(late)
+                assert len(late.messages) == 100
+            assert asyncio.get_running_loop().time() - begun < 1.0
+            await until(lambda: not two.a.server.bus.hears_root(root))
 
             async def is_seen() -> bool:
                 ready = await two.a.http.get("/readyz")

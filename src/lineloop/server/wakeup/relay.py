@@ -8,7 +8,7 @@ to `upkeep.rereading` what a hint from elsewhere means here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -114,6 +114,7 @@ class Relay:
             begun = self._clock.monotonic()
             try:
                 await self._carrier.open()
+                _heed_cancellation()
                 await self._carry()
             except CarrierLost as error:
                 if self.figures.connected and self._clock.monotonic() - begun >= GOOD_SECONDS:
@@ -139,7 +140,11 @@ class Relay:
                 tasks.spawn(_outcome(self._send_all()), name="send"),
                 tasks.spawn(_outcome(self._receive_all()), name="receive"),
             )
-            done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            try:
+                done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                # Also wakes a direction that slept through its cancellation.
+                await self._carrier.close()
             raise next(iter(done)).result()
 
     async def _send_all(self) -> None:
@@ -151,11 +156,14 @@ class Relay:
             texts = list(bundle.texts(self._origin, self._carrier.max_text_bytes))
             if texts:
                 await self._carrier.send(texts)
+                _heed_cancellation()
                 self.figures.sent += len(bundle)
 
     async def _receive_all(self) -> None:
         while True:
-            for text in await self._carrier.receive():
+            texts = await self._carrier.receive()
+            _heed_cancellation()
+            for text in texts:
                 try:
                     origin, hints = parse_bundle(text)
                 except ValueError as error:
@@ -166,10 +174,17 @@ class Relay:
                     self._hear(hints)
 
 
-async def _outcome(way: asyncio.Future[None] | object) -> CarrierLost:
+async def _outcome(way: Awaitable[None]) -> CarrierLost:
     """What ended a direction, as a value: a task that raises would be logged as a crash."""
     try:
-        await way  # pyright: ignore[reportGeneralTypeIssues]
+        await way
     except CarrierLost as error:
         return error
     raise AssertionError("a direction of the relay ends by breaking only")
+
+
+def _heed_cancellation() -> None:
+    """A cancellation that came together with a timeout deep in a library is lost there; it still counts."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
