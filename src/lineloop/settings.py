@@ -80,6 +80,11 @@ def default_data_dir() -> Path:
     return user_data_path("lineloop", appauthor=False)
 
 
+def without_pydantic_plugins() -> None:
+    """Nothing here uses a plugin of Pydantic, and looking for some reads about every installed package."""
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
+
 def child_environment() -> dict[str, str]:
     """The environment for a process of Lineloop's own that goes on with the same settings."""
     return dict(os.environ)

@@ -12,6 +12,8 @@ __all__ = ["main"]
 
 def main() -> None:
     """The `lineloop` program. Ends the process with an exit code of the wire page."""
-    from lineloop.cli import commands
+    from lineloop.cli import quick_start
 
+    with quick_start.importing():
+        from lineloop.cli import commands
     commands.main()

@@ -5,18 +5,32 @@ from __future__ import annotations
 import gc
 import importlib
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import cast
+
+from lineloop.settings import without_pydantic_plugins
+
+
+@contextmanager
+def importing() -> Generator[None]:
+    """Importing makes hundreds of thousands of objects that stay; the collector would look through them
+    again and again.
+    """
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def begin() -> None:
     """Call before importing the parts.
 
-    Importing makes hundreds of thousands of objects that stay; the collector would look through them again
-    and again. And structlog would load rich for pretty tracebacks, which costs more than structlog and is
-    not used.
+    structlog would load rich for pretty tracebacks, which costs more than structlog and is not used; and
+    Pydantic would look through every installed package for plugins.
     """
     gc.disable()
+    without_pydantic_plugins()
     if "rich" not in sys.modules:
         sys.modules["rich"] = cast("ModuleType", None)
         try:

@@ -22,7 +22,9 @@ _EXACT_FLOAT_DIGITS = 15
 
 # The C encoder writes neither Decimal nor a literal of ours. A Decimal leaves it as a text that nobody else
 # can have written, because nobody else knows this process's token; afterwards that text becomes the number.
-_MARK = f"@number:{secrets.token_hex(16)}:"
+# It starts with a character that hardly any text has, so that one look tells that nothing is marked.
+_RARE = "\x7f"
+_MARK = f"{_RARE}number:{secrets.token_hex(16)}:"
 _MARKED_TEXT = re.compile(rf'"{_MARK}([0-9eE+.-]+)@"')
 _MARKED_BYTES = re.compile(_MARKED_TEXT.pattern.encode())
 
@@ -81,7 +83,7 @@ def dumps(value: Any) -> str:
         text = _encode(value)
     except (TypeError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from error
-    return _MARKED_TEXT.sub(r"\1", text) if _MARK in text else text
+    return _MARKED_TEXT.sub(r"\1", text) if _RARE in text else text
 
 
 def loads(text: str | bytes | bytearray) -> Any:

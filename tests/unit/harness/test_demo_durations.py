@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lineloop.harness.demo.durations import find_durations, find_numbers, normalise, spoken
+from lineloop.harness.demo.durations import find_durations, find_numbers, normalise
+from lineloop.harness.demo.spoken_time import spoken
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 

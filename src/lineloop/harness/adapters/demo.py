@@ -5,12 +5,15 @@ words.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lineloop.harness.adapters.port import Cancel, Reference, Replay, RunIO, RunRequest, RunResult
 from lineloop.harness.agent_loop import run_agent_loop
-from lineloop.harness.demo.script import DemoScript
 from lineloop.harness.demo.speech import DEMO_LABEL
+
+if TYPE_CHECKING:
+    from lineloop.harness.demo.script import DemoScript
 
 
 class DemoAdapter:
@@ -23,8 +26,12 @@ class DemoAdapter:
     cancel: ClassVar[Cancel] = Cancel.ACKNOWLEDGED
     label: ClassVar[str] = DEMO_LABEL
 
-    def __init__(self) -> None:
-        self._script = DemoScript()
+    @cached_property
+    def _script(self) -> DemoScript:
+        # Late: what it knows of words takes a while to read, and only a Run needs it.
+        from lineloop.harness.demo.script import DemoScript
+
+        return DemoScript()
 
     async def run(self, request: RunRequest, io: RunIO) -> RunResult:
         return await run_agent_loop(self._script, request, io)

@@ -11,15 +11,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from lineloop.harness.demo.durations import (
-    MS_PER_DAY,
-    MS_PER_HOUR,
-    MS_PER_MINUTE,
-    MS_PER_SECOND,
-    find_durations,
-    find_numbers,
-    normalise,
-)
+from lineloop.harness.demo.durations import find_durations, find_numbers, normalise
+from lineloop.harness.demo.spoken_time import MS_PER_DAY, MS_PER_HOUR, MS_PER_MINUTE, MS_PER_SECOND
 from lineloop.kit.json import loads
 from lineloop.protocol.errors import LoopError
 from lineloop.protocol.schemas import schema_of

@@ -1,7 +1,7 @@
-"""Finds lengths of time in English and Chinese text, and writes them.
+"""Finds lengths of time in English and Chinese text.
 
 Decides what counts as a duration and how long it is; which parameter it belongs to is decided in
-arguments.py.
+arguments.py, how one is written in spoken_time.py.
 """
 
 from __future__ import annotations
@@ -10,12 +10,8 @@ import re
 import unicodedata
 from fractions import Fraction
 
+from lineloop.harness.demo.spoken_time import MS_PER_DAY, MS_PER_HOUR, MS_PER_MINUTE, MS_PER_SECOND
 from lineloop.kit.records import record
-
-MS_PER_SECOND = 1_000
-MS_PER_MINUTE = 60_000
-MS_PER_HOUR = 3_600_000
-MS_PER_DAY = 86_400_000
 
 _UNITS: dict[str, int] = {
     **dict.fromkeys(("milliseconds", "millisecond", "msecs", "msec", "ms", "毫秒"), 1),
@@ -164,15 +160,3 @@ def find_numbers(text: str) -> list[tuple[Fraction, int, int]]:
         if value is not None:
             numbers.append((value, match.start(), match.end()))
     return numbers
-
-
-def spoken(milliseconds: int, *, chinese: bool) -> str:
-    """`12 s`, `1 min 30 s`, `2 h` — or `12 秒`, `1 分 30 秒`. Under a second counts as 0 s."""
-    seconds = max(0, milliseconds) // MS_PER_SECOND
-    hours, rest = divmod(seconds, 3600)
-    minutes, seconds = divmod(rest, 60)
-    names = ("小时", "分钟" if not seconds else "分", "秒") if chinese else ("h", "min", "s")
-    parts = [
-        f"{amount} {name}" for amount, name in zip((hours, minutes, seconds), names, strict=True) if amount
-    ]
-    return " ".join(parts) or f"0 {names[2]}"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lineloop.harness.adapters.port import ToolOutcome, ToolResult, ToolSpec
-from lineloop.harness.demo.durations import MS_PER_HOUR, MS_PER_MINUTE, MS_PER_SECOND, spoken
+from lineloop.harness.demo.spoken_time import MS_PER_HOUR, MS_PER_MINUTE, MS_PER_SECOND, spoken
 
 DEMO_LABEL = "demo, not AI"
 _HAN = re.compile(r"[\u4e00-\u9fff]")
