@@ -17,15 +17,17 @@ from lineloop.harness.adapters.port import Adapter
 from lineloop.harness.runner import Runner
 from lineloop.kit.clock import Clock, SystemClock
 from lineloop.kit.database import Database, Tx
-from lineloop.kit.engines import ensure_schema, open_database
+from lineloop.kit.engines import ensure_schema, is_postgres, open_database
 from lineloop.kit.faults import Faults
 from lineloop.kit.ids import Ids
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import LoopError
+from lineloop.server.blobs import BlobStore
 from lineloop.server.commit import CommitContext, Commits
 from lineloop.server.commit_runs import RunCommits
 from lineloop.server.decide.access import LOCAL_USER, ORDINARY_VERBS, Grant
+from lineloop.server.http.blobs import blob_routes
 from lineloop.server.http.conversations import conversation_routes
 from lineloop.server.http.document_route import document_routes
 from lineloop.server.http.edge import AsgiApp, Edge
@@ -47,12 +49,13 @@ from lineloop.server.http.streamed import OpenStreams
 from lineloop.server.migrations import HEAD
 from lineloop.server.settings import ServerSettings
 from lineloop.server.store import identities, meta
+from lineloop.server.upkeep.caring import Care, blob_store
 from lineloop.server.upkeep.deadlines import QuestionTimer, SilentStreams
 from lineloop.server.upkeep.folding import Folding
 from lineloop.server.upkeep.notifier import Notifier
 from lineloop.server.upkeep.replicas import Replicas
 from lineloop.server.wakeup.bus import Bus, Stopping
-from lineloop.server.wakeup.carriers import redis_carrier
+from lineloop.server.wakeup.carriers import postgres_carrier, redis_carrier
 from lineloop.server.wakeup.relay import Carrier
 
 EPOCH = "server_epoch"
@@ -92,6 +95,8 @@ class Server:
         self.runner: Runner
         self.resources: SqlStore
         self.services: Services
+        self.blobs: BlobStore
+        self.care: Care
         self.replicas: Replicas
         self.asgi: AsgiApp
 
@@ -112,6 +117,7 @@ class Server:
         self.runs = RunCommits(self.commits, self._adapters, slots=settings.run_slots)
         self.runner = Runner(self.runs, self._adapters, self.clock, self.ids, slots=settings.run_slots)
         self.resources = SqlStore(self.db, self.clock, self.ids)
+        self.blobs = blob_store(settings, self.commits, self.clock, shared=is_postgres(settings.database))
         epoch = await self.commits.write(self._introduce)
         self.services = self._services(epoch)
         self.asgi = Edge(self._application(), self.services.hot, settings, self.ids, self.metrics)
@@ -166,6 +172,7 @@ class Server:
             inbox_routes(services),
             question_routes(services),
             conversation_routes(services),
+            blob_routes(services, self.blobs),
             identity_routes(services),
             health_routes(services),
             link_routes(services),
@@ -185,6 +192,8 @@ class Server:
         notifier = Notifier(
             commits, self.resources, self.clock, self.bus, coalesce_seconds=settings.notify_seconds
         )
+        self.care = Care(settings, commits, self.blobs, self.clock)
+        self.care.start(self._tasks)
         self._tasks.spawn(folding.run(), name="folding")
         self._tasks.spawn(folding.sweep(), name="folding_sweep")
         self._tasks.spawn(timer.run(), name="questions")
@@ -207,6 +216,8 @@ class Server:
         """What hints to other replicas travel on."""
         if self.settings.redis_url is not None:
             return redis_carrier(self.settings.redis_url, self.services.epoch)
+        if is_postgres(self.settings.database):
+            return postgres_carrier(str(self.settings.database), self.services.epoch)
         return None
 
     async def _sweep_links(self) -> None:

@@ -116,7 +116,7 @@ async def test_near_the_limit_every_small_append_still_counts_exactly(tmp_path: 
         empty = size_of(await get(world.http, f"/messages/{message['id']}"))
         seq, left = 2, 20_000 - empty
         while left:
-            size = min(left, 37)
+            size = min(left, 211)
             await emit(world.http, message["id"], append(seq, "x" * size))
             seq, left = seq + 1, left - size
         refused = await emit(world.http, message["id"], append(seq, "x"), status=413)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.services.memory_carrier import MemoryCarrier, Wire
+from tests.services.postgres import PostgresServer
 from tests.services.redis import RedisProcess
 
-from lineloop.server.wakeup.carriers import redis_carrier
+from lineloop.server.wakeup.carriers import postgres_carrier, redis_carrier
 from lineloop.server.wakeup.relay import Carrier
 
 
@@ -29,7 +30,14 @@ def redis(tmp_path: Path) -> Iterator[RedisProcess]:
         yield process
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(scope="module")
+def own_postgres() -> Iterator[PostgresServer]:
+    """One that may be killed: nobody else's tests are on it."""
+    with PostgresServer.started() as server:
+        yield server
+
+
+@pytest.fixture(params=["memory", "redis", "postgres"])
 def kind(request: pytest.FixtureRequest) -> CarrierKind:
     if request.param == "memory":
         wires: dict[str, Wire] = {}
@@ -40,5 +48,9 @@ def kind(request: pytest.FixtureRequest) -> CarrierKind:
         return CarrierKind(
             lambda scope: MemoryCarrier(wires.setdefault(scope, Wire())), each(Wire.cut), each(Wire.mend)
         )
+    if request.param == "postgres":
+        server: PostgresServer = request.getfixturevalue("own_postgres")
+        url = server.create()
+        return CarrierKind(lambda scope: postgres_carrier(url, scope), server.kill, server.start)
     redis: RedisProcess = request.getfixturevalue("redis")
     return CarrierKind(lambda scope: redis_carrier(redis.url, scope), redis.kill, redis.start)

@@ -43,7 +43,7 @@ class Pair:
 
 
 @asynccontextmanager
-async def replica(database: Path, **settings: Any) -> AsyncGenerator[Replica]:
+async def replica(database: Path | str, **settings: Any) -> AsyncGenerator[Replica]:
     async with AsyncExitStack() as stack:
         server = Server(ServerSettings(database, admin_token=TOKEN, **settings))
         await server.start()
@@ -60,6 +60,6 @@ async def replica(database: Path, **settings: Any) -> AsyncGenerator[Replica]:
 
 
 @asynccontextmanager
-async def pair(database: Path, **settings: Any) -> AsyncGenerator[Pair]:
+async def pair(database: Path | str, **settings: Any) -> AsyncGenerator[Pair]:
     async with replica(database, **settings) as a, replica(database, **settings) as b:
         yield Pair(a, b)

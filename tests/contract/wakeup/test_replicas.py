@@ -11,12 +11,14 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from tests.contract.server.calls import (
     append_text,
     emit,
     end,
     get,
+    history,
     open_stream,
     set_text,
     speak,
@@ -27,22 +29,33 @@ from tests.contract.wakeup.replicas import Pair, pair
 from tests.services.redis import RedisProcess
 
 from lineloop.server.http import questions
+from lineloop.server.wakeup.relay import Relay
 from lineloop.testing import until
 
 NEVER = 3600.0
 
 
-@pytest.fixture(params=["redis", "sweeps"])
+WAYS = ("hints", "sweeps")
+CARRIERS = ("sqlite redis", "postgres redis", "postgres notify")
+
+
+@pytest.fixture(params=[f"{carrier} {way}" for carrier in CARRIERS for way in WAYS])
 async def two(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncGenerator[Pair]:
-    """By either way alone."""
+    """By hints without any sweep, or by sweeps while every hint is lost."""
+    engine, carrier, way = request.param.split()
+    database = request.getfixturevalue("postgres_url") if engine == "postgres" else tmp_path / "server.db"
     settings: dict[str, Any] = {"sweep_seconds": 0.5}
-    if request.param == "redis":
-        monkeypatch.setattr(questions, "RECHECK_SECONDS", NEVER)
+    if carrier == "redis":
         redis: RedisProcess = request.getfixturevalue("redis")
-        settings = {"sweep_seconds": NEVER, "redis_url": redis.url}
-    async with pair(tmp_path / "server.db", **settings) as both:
+        settings["redis_url"] = redis.url
+    if way == "hints":
+        settings["sweep_seconds"] = NEVER
+        monkeypatch.setattr(questions, "RECHECK_SECONDS", NEVER)
+    else:
+        monkeypatch.setattr(Relay, "send", lambda *_: None)
+    async with pair(database, **settings) as both:
         yield both
 
 
@@ -90,6 +103,40 @@ async def test_a_stream_is_continued_through_any_server(two: Pair) -> None:
             while reader.messages.get(message["id"], {}).get("status") != "completed":
                 await reader.next()
             assert text_of(reader.messages[message["id"]]) == "abc"
+
+
+async def test_viewers_of_both_servers_see_everything_that_many_write_through_both_at_once(two: Pair) -> None:
+    root = await conversation(two)
+
+    async def speaks(client: httpx.AsyncClient, name: str) -> None:
+        for number in range(15):
+            await speak(client, root, f"{name}-{number}", name)
+
+    async def streams(client: httpx.AsyncClient, other: httpx.AsyncClient, name: str) -> None:
+        message = await open_stream(client, root, name)
+        await emit(client, message["id"], set_text(1, ""))
+        for seq in range(2, 22):
+            await emit(other if seq % 5 == 0 else client, message["id"], append_text(seq, f"{seq} "))
+        await end(other, message["id"], 22)
+
+    a, b = two.a.http, two.b.http
+    async with viewer(a, root) as here, viewer(b, root) as there:
+        await caught_up(here)
+        await caught_up(there)
+        async with asyncio.TaskGroup() as group:
+            for name, client, other in (("a", a, b), ("b", b, a)):
+                group.create_task(speaks(client, f"{name}1"))
+                group.create_task(speaks(client, f"{name}2"))
+                group.create_task(streams(client, other, f"stream-{name}"))
+        stored = {one["id"]: one for one in await history(a, root, limit=200)}
+        assert len(stored) == 62
+        for reader in (here, there):
+            while len(reader.messages) < 62 or any(
+                m["status"] == "streaming" for m in reader.messages.values()
+            ):
+                await reader.next()
+            assert reader.messages == stored
+            assert reader.ids == sorted(reader.ids)
 
 
 async def test_a_link_to_one_server_is_pushed_what_is_spoken_through_another(two: Pair) -> None:

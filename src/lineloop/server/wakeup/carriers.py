@@ -10,3 +10,10 @@ def redis_carrier(url: str, scope: str) -> Carrier:
     from lineloop.server.wakeup.relay_redis import RedisCarrier
 
     return RedisCarrier(url, scope)
+
+
+def postgres_carrier(url: str, scope: str) -> Carrier:
+    """Raises UnusableServer for an unusable address, ImportError without the extra `postgres`."""
+    from lineloop.server.wakeup.relay_postgres import PostgresCarrier
+
+    return PostgresCarrier(url, scope)

@@ -51,7 +51,7 @@ class Carrier(Protocol):
     async def send(self, texts: Sequence[str]) -> None: ...
 
     async def receive(self) -> Sequence[str]:
-        """Waits for texts, in the order in which they were sent; may answer none now and then."""
+        """Waits for texts, in the order in which they were sent; answers none after a few seconds."""
         ...
 
     async def close(self) -> None:
@@ -140,11 +140,7 @@ class Relay:
                 tasks.spawn(_outcome(self._send_all()), name="send"),
                 tasks.spawn(_outcome(self._receive_all()), name="receive"),
             )
-            try:
-                done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                # Also wakes a direction that slept through its cancellation.
-                await self._carrier.close()
+            done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
             raise next(iter(done)).result()
 
     async def _send_all(self) -> None:
