@@ -32,6 +32,7 @@ def take_lease(tx: Tx, resource: str, holder: str, *, now_ms: int, ttl_ms: int) 
 
     The token grows with every change of hands and never repeats, because the row outlives its holders.
     """
+    tx.lock(f"~lease/{resource}")
     row = tx.one(
         "SELECT holder, token, expires_at FROM leases WHERE resource = :resource", {"resource": resource}
     )

@@ -95,6 +95,14 @@ class Tx(Protocol):
         """
         ...
 
+    def if_undone(self, callback: Callable[[], object], /) -> None:
+        """Call `callback`, on the engine's thread, when what this run wrote is not stored, or nobody knows.
+
+        For a memory that several jobs share, where somebody else may write too; an engine that is not
+        `shared` never calls it.
+        """
+        ...
+
     def lock(self, name: str, /) -> None:
         """Let nobody else, in any process, hold `name` until this transaction has ended.
 

@@ -23,7 +23,7 @@ _log = structlog.get_logger(__name__)
 class Job:
     """A function to run in a transaction, and what came of it."""
 
-    __slots__ = ("callbacks", "error", "future", "label", "lane", "result", "run")
+    __slots__ = ("callbacks", "error", "future", "label", "lane", "result", "run", "undoing")
 
     def __init__(
         self,
@@ -39,6 +39,13 @@ class Job:
         self.result: Any = None
         self.error: BaseException | None = None
         self.callbacks: list[Callable[[], object]] = []
+        self.undoing: list[Callable[[], object]] = []
+
+    def undone(self) -> None:
+        """What the last run wrote is not stored, or nobody knows."""
+        for callback in self.undoing:
+            _run_callback(callback, self.label)
+        self.undoing = []
 
     def fail(self, failure: DatabaseError) -> None:
         """Each waiter gets its own exception: a shared one would collect every waiter's traceback."""
@@ -155,4 +162,4 @@ def _run_callback(callback: Callable[[], object], label: str) -> None:
     try:
         callback()
     except Exception:
-        _log.exception("after_commit_failed", label=label)
+        _log.exception("after_job_failed", label=label)

@@ -32,6 +32,7 @@ from lineloop.protocol.errors import ErrorCode, NotFound
 from lineloop.protocol.machines import RUN, RunEvent, RunPhase
 from lineloop.server.commit.asking import fail_question_in
 from lineloop.server.commit.context import CommitContext
+from lineloop.server.commit.locking import lock_conversations, lock_run
 from lineloop.server.commit.speaking import SpeakCommand, speak_in
 from lineloop.server.commit.streaming import AppendCommand, EndCommand, append_in, end_in
 from lineloop.server.decide.runs import (
@@ -199,6 +200,7 @@ def cancel_run_in(tx: Tx, ctx: CommitContext, hints: RunHints, run_id: str) -> R
 
     A Run that has ended stays as it is. Raises run_not_found.
     """
+    lock_run(tx, ctx, run_id)
     run = runs.get(tx, run_id)
     if run is None:
         raise run_not_found(run_id)
@@ -219,7 +221,9 @@ def end_due_runs_in(tx: Tx, ctx: CommitContext, limit: int) -> int:
     """End what is cancelled or overdue and held by nobody; how many (L92)."""
     now = ctx.clock.now_ms()
     count = 0
-    for run_id in dict.fromkeys(run.id for run in runs.due(tx, now, limit)):
+    due = runs.due(tx, now, limit)
+    lock_conversations(tx, ctx, {run.root_id for run in due})
+    for run_id in dict.fromkeys(run.id for run in due):
         run = runs.get(tx, run_id)
         event = decide_end_without_holder(run, now) if run is not None else None
         if run is not None and event is not None:

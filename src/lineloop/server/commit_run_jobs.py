@@ -38,6 +38,7 @@ from lineloop.protocol.questions import QuestionKind, QuestionTerms
 from lineloop.protocol.tools import ToolKey
 from lineloop.server.commit.asking import OpenQuestion, open_question_in
 from lineloop.server.commit.context import CommitContext
+from lineloop.server.commit.locking import SLOTS, lock_conversation, lock_conversations, lock_run
 from lineloop.server.commit.participation import conversation_not_found
 from lineloop.server.commit.speaking import SpeakCommand, speak_in
 from lineloop.server.commit.streaming import AppendCommand, append_in
@@ -96,6 +97,8 @@ def submit_run_in(
     Raises conversation_not_found, not_participant, key_conflict, harness_target_unknown,
     harness_capacity_exceeded.
     """
+    lock_conversation(tx, ctx, command.conversation_id)
+    tx.lock(SLOTS)
     existing = runs.by_key(tx, command.conversation_id, command.prompter, command.idempotency_key)
     if existing is not None:
         decide_repeat_submit(existing, command.digest)
@@ -180,11 +183,12 @@ def claim_runs_in(
     """Take the oldest Runs that nobody holds and that may go on."""
     now = ctx.clock.now_ms()
     claimed: list[tuple[RunRow, Lease, RunPhase]] = []
-    for run in runs.ready(tx, now, limit):
+    for run in _ready_in(tx, ctx, now, limit):
         phase = decide_claim(run, now)
         if phase is None:
             continue
-        runs.take(tx, run.id, phase=phase, holder=holder, until=now + lease_ms)
+        if not runs.take(tx, run, phase=phase, holder=holder, until=now + lease_ms, now=now):
+            continue
         lease = Lease(run.id, holder, run.lease_token + 1)
         attempt = Entry(ATTEMPT, {"phase": str(phase), "holder": holder}, str(lease.token))
         add_entries_in(tx, ctx, run, [attempt], attempt=lease.token)
@@ -192,8 +196,18 @@ def claim_runs_in(
     return claimed
 
 
+def _ready_in(tx: Tx, ctx: CommitContext, now: int, limit: int) -> list[RunRow]:
+    """The oldest Runs that may go on, as they stand now that nobody else writes to them."""
+    found = runs.ready(tx, now, limit)
+    if not tx.shared:
+        return found
+    lock_conversations(tx, ctx, {run.root_id for run in found})
+    return [run for one in found if (run := runs.get(tx, one.id)) is not None]
+
+
 def write_run_in(tx: Tx, ctx: CommitContext, hints: RunHints, lease: Lease, change: RunChange) -> Written:
     """One commit of a Run's holder. Raises lease_lost; then nothing of it is written."""
+    lock_run(tx, ctx, lease.run_id)
     run = decide_fence(runs.get(tx, lease.run_id), holder=lease.holder, token=lease.token)
     entries = _dispatch_in(tx, ctx, run, change)
     stored = add_entries_in(tx, ctx, run, entries, attempt=lease.token)
@@ -326,6 +340,7 @@ def request_inventory_in(
     """Ask every device of the conversation for what it offers this operator. False when
     there is no device.
     """
+    lock_conversation(tx, ctx, root_id)
     devices = consumers.runtimes(tx, root_id)
     run = runs.get(tx, run_id)
     if run is None:

@@ -146,13 +146,18 @@ class RunCommits:
     async def forget_leases(self) -> int:
         """At the start of the only server of a database: whoever held a lease is dead. Returns how many.
 
-        Should it live after all, its next write is refused: a take-over has another token.
+        Should it live after all, its next write is refused: a take-over has another token. Where several
+        servers share a database nobody can tell: there a lease ends by its time.
         """
-        return await self._commits.write(runs.release_all)
+        return await self._commits.write(lambda tx: 0 if tx.shared else runs.release_all(tx))
 
     async def write(self, lease: Lease, change: RunChange, *, label: str) -> Written:
         ctx = self._commits.ctx
-        return await self._commits.write(lambda tx: write_run_in(tx, ctx, self._hints, lease, change), label)
+        return await self._commits.write(
+            lambda tx: write_run_in(tx, ctx, self._hints, lease, change),
+            label,
+            self._commits.lane_of(lease.run_id),
+        )
 
     async def end_due(self, limit: int) -> int:
         ctx = self._commits.ctx

@@ -74,6 +74,11 @@ class Versions(NamedTuple):
     compacted: int
 
 
+def lock(tx: Tx) -> None:
+    """Whoever changes resources does so alone, whichever server it is; taken behind every other lock."""
+    tx.lock("~resources")
+
+
 def load(tx: Tx, key: ResourceKey) -> Resource | None:
     row = tx.one(f"SELECT version, body FROM resources WHERE {_KEY}", key._asdict())
     return _resource(row) if row is not None else None
@@ -142,8 +147,8 @@ def changes(tx: Tx, kind: str, namespace: str | None, after: int) -> list[Logged
     """The log of one kind after a version, oldest first."""
     rows = tx.all(
         "SELECT version, namespace, name, labels_before, deleted_body FROM resource_events "
-        "WHERE version > :after AND kind = :kind AND (CAST(:namespace AS TEXT) IS NULL OR namespace = :namespace) "
-        "ORDER BY version",
+        "WHERE version > :after AND kind = :kind "
+        "AND (CAST(:namespace AS TEXT) IS NULL OR namespace = :namespace) ORDER BY version",
         {"after": after, "kind": kind, "namespace": namespace},
     )
     return [

@@ -131,6 +131,7 @@ class SqlStore:
 
     def create_in(self, tx: Tx, resource: Mapping[str, Any]) -> Resource:
         """As `create`."""
+        tables.lock(tx)
         key = key_of(resource)
         if tables.load(tx, key) is not None:
             raise Conflict(f"{key.kind} {key.name} exists already", code=ErrorCode.RESOURCE_CONFLICT)
@@ -159,6 +160,7 @@ class SqlStore:
         """Create the resource, or replace its spec, status and given metadata; equal content changes
         nothing.
         """
+        tables.lock(tx)
         key = key_of(resource)
         before = tables.load(tx, key)
         if before is None:
@@ -167,6 +169,7 @@ class SqlStore:
 
     def delete_in(self, tx: Tx, key: ResourceKey, resource_version: str | None = None) -> None:
         """As `delete`."""
+        tables.lock(tx)
         before = _found(tables.load(tx, key), key.kind, key.name)
         check_version(before, resource_version)
         after = decide_delete(before, deleted_at=rfc3339(self._clock.now_ms()))
@@ -214,6 +217,7 @@ class SqlStore:
     def _change(
         self, tx: Tx, key: ResourceKey, expected: str | None, decide: Callable[[Resource], Resource]
     ) -> Resource:
+        tables.lock(tx)
         before = _found(tables.load(tx, key), key.kind, key.name)
         check_version(before, expected)
         return self._store(tx, key, before, decide(before))

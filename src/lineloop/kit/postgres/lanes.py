@@ -127,6 +127,7 @@ class Lane:
                 _log.exception("lane_crashed")
                 self._connector.drop(error)
                 self._fail(batch, DatabaseOutcomeUnknown(f"the lane crashed: {error!r}"))
+            self._undone([job for job in batch if job.error is not None])
             self._deliver(batch, self.fatal)
         self._connector.close()
 
@@ -187,9 +188,13 @@ class Lane:
                 return True
             self._committing = False
             try:
-                return self._transaction(session, jobs)
+                if self._transaction(session, jobs):
+                    return True
+                self._undone(jobs)
+                return False
             except ConnectionLost as error:
                 self._connector.drop(error)
+                self._undone(jobs)
                 if self._committing:
                     self._fail(
                         jobs, DatabaseOutcomeUnknown(f"the connection was lost at the commit: {error}")
@@ -218,9 +223,11 @@ class Lane:
                 session.settle()
             if job.error is None:
                 stored += 1
-            elif tx.saved:
-                session.tell(_ROLLBACK_TO)
-                locks.clear()
+            else:
+                job.undone()
+                if tx.saved:
+                    session.tell(_ROLLBACK_TO)
+                    locks.clear()
             if tx.saved:
                 session.tell(_RELEASE)
         if not stored:
@@ -232,6 +239,7 @@ class Lane:
         session.owner = job
         job.error = None
         job.callbacks = tx.callbacks
+        job.undoing = tx.undoing
         try:
             job.result = job.run(tx)
             if job.label:
@@ -310,6 +318,10 @@ class Lane:
 
     def _reach(self, site: str) -> FaultMode | None:
         return self._faults.reach(site) if self._faults.knows(site) else None
+
+    def _undone(self, jobs: list[Job]) -> None:
+        for job in jobs:
+            job.undone()
 
     def _fail(self, jobs: list[Job], failure: DatabaseError) -> None:
         for job in jobs:

@@ -25,7 +25,7 @@ class PgTx:
     stands before its first write. A job whose statement failed cannot go on.
     """
 
-    __slots__ = ("_guarded", "_locks", "_session", "callbacks", "saved")
+    __slots__ = ("_guarded", "_locks", "_session", "callbacks", "saved", "undoing")
 
     shared = True
 
@@ -35,6 +35,7 @@ class PgTx:
         self._guarded = guarded
         self.saved = False
         self.callbacks: list[Callable[[], object]] = []
+        self.undoing: list[Callable[[], object]] = []
 
     def execute(self, sql: str, params: Params = _NOTHING) -> Iterator[Row]:
         return iter(cast("list[Row]", self._ask(sql, params).rows))
@@ -60,6 +61,9 @@ class PgTx:
 
     def after_commit(self, callback: Callable[[], object]) -> None:
         self.callbacks.append(callback)
+
+    def if_undone(self, callback: Callable[[], object]) -> None:
+        self.undoing.append(callback)
 
     def lock(self, name: str) -> None:
         if name not in self._locks:

@@ -68,6 +68,9 @@ class SqliteTx:
     def after_commit(self, callback: Callable[[], object]) -> None:
         self.callbacks.append(callback)
 
+    def if_undone(self, callback: Callable[[], object]) -> None:
+        """Nobody else writes: what an undone job left in a memory is behind what is stored, or equal."""
+
     def lock(self, name: str) -> None:
         """There is one writer: whoever writes is alone already."""
 

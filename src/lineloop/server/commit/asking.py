@@ -17,6 +17,7 @@ from lineloop.protocol.errors import ErrorCode, NotFound
 from lineloop.protocol.messages import Purpose
 from lineloop.protocol.questions import Question, QuestionTerms, question_content, reply_content
 from lineloop.server.commit.context import CommitContext
+from lineloop.server.commit.locking import lock_conversation, lock_conversations, lock_message
 from lineloop.server.commit.participation import conversation_not_found, notify_in
 from lineloop.server.commit.speaking import QuestionPart, SpeakCommand, speak_in
 from lineloop.server.commit.visibility import sees
@@ -87,6 +88,7 @@ def open_question_in(tx: Tx, ctx: CommitContext, command: OpenQuestion) -> Quest
     Raises question_conflict, conversation_not_found, InvalidRequest.
     """
     decide_open_question(command.terms, command.to, command.timeout_ms)
+    lock_conversation(tx, ctx, command.conversation_id)
     digest = _digest(command)
     key = f"question:{command.effect_key}"
     existing = messages.by_key(tx, command.conversation_id, command.actor, key)
@@ -125,6 +127,7 @@ def _require_seen(tx: Tx, command: OpenQuestion) -> None:
 
 def get_question_in(tx: Tx, ctx: CommitContext, question_id: str) -> QuestionAnswer:
     """The question; if its time is up it is closed first."""
+    lock_message(tx, ctx, question_id)
     row = _row(tx, question_id)
     facts, _ = _close_if_due_in(tx, ctx, row)
     return QuestionAnswer(to_question(question_id, facts))
@@ -142,6 +145,7 @@ def answer_in(tx: Tx, ctx: CommitContext, question_id: str, reply: Reply, answer
     A late reply is not an error here, or the timeout that it found would be undone: see `late`.
     Raises question_not_found, Forbidden, answer_invalid, answer_conflict, InvalidRequest.
     """
+    lock_message(tx, ctx, question_id)
     row = _row(tx, question_id)
     facts, timed_out = _close_if_due_in(tx, ctx, row)
     if timed_out:
@@ -180,7 +184,8 @@ def answer_in(tx: Tx, ctx: CommitContext, question_id: str, reply: Reply, answer
 def close_due_in(tx: Tx, ctx: CommitContext, limit: int = 50) -> int:
     """Closes questions whose time is up; how many."""
     due = questions.due(tx, ctx.clock.now_ms(), limit)
-    for question_id in due:
+    lock_conversations(tx, ctx, {root_id for _, root_id in due})
+    for question_id, _ in due:
         _close_if_due_in(tx, ctx, _row(tx, question_id))
     return len(due)
 

@@ -11,6 +11,7 @@ from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.messages import ConversationInfo
 from lineloop.server.commit.context import CommitContext
+from lineloop.server.commit.locking import lock_conversation
 from lineloop.server.commit.participation import conversation_not_found, notify_in
 from lineloop.server.commit.visibility import visible_conversation
 from lineloop.server.decide.access import Grant
@@ -44,7 +45,7 @@ def card_in(tx: Tx, conversation: Conversation, grant: Grant) -> ConversationInf
 
 def change_conversation_in(tx: Tx, ctx: CommitContext, command: ChangeConversation) -> ConversationInfo:
     """Raises conversation_not_found, InvalidRequest. Repeating it is harmless."""
-    tx.lock(command.conversation_id)
+    lock_conversation(tx, ctx, command.conversation_id)
     conversation = _seen(tx, command.conversation_id, command.by)
     care = decide_care(
         Care(conversation.name, conversation.archived_at),

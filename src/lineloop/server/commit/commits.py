@@ -57,25 +57,37 @@ class Commits:
         except (DatabaseError, FaultInjected) as error:
             raise storage_error(error) from error
 
+    def lane_of(self, name: str) -> str:
+        """The lane of what writes to a conversation, message or Run: its root, once that is known."""
+        return self.ctx.roots.of(name) or ""
+
     async def create_conversation(self, command: participation.CreateConversation) -> Conversation:
         return await self.write(
             lambda tx: participation.create_conversation_in(tx, self.ctx, command), "server.conversation"
         )
 
     def submit_speak(self, command: SpeakCommand) -> asyncio.Future[SpeakAnswer]:
-        return self.submit(lambda tx: speak_in(tx, self.ctx, command), "server.speak")
+        return self.submit(
+            lambda tx: speak_in(tx, self.ctx, command), "server.speak", self.lane_of(command.conversation_id)
+        )
 
     async def speak(self, command: SpeakCommand) -> SpeakAnswer:
         return await self.settle(self.submit_speak(command))
 
     def submit_append(self, command: AppendCommand) -> asyncio.Future[Progress]:
-        return self.submit(lambda tx: streaming.append_in(tx, self.ctx, command), "server.append")
+        return self.submit(
+            lambda tx: streaming.append_in(tx, self.ctx, command),
+            "server.append",
+            self.lane_of(command.message_id),
+        )
 
     async def append(self, command: AppendCommand) -> Progress:
         return await self.settle(self.submit_append(command))
 
     def submit_end(self, command: EndCommand) -> asyncio.Future[Progress]:
-        return self.submit(lambda tx: streaming.end_in(tx, self.ctx, command), "server.end")
+        return self.submit(
+            lambda tx: streaming.end_in(tx, self.ctx, command), "server.end", self.lane_of(command.message_id)
+        )
 
     async def end(self, command: EndCommand) -> Progress:
         return await self.settle(self.submit_end(command))
@@ -85,7 +97,9 @@ class Commits:
         folded = await self.read(lambda tx: messages.get(tx, message_id))
         if folded is not None:
             message: StoredMessage = folded
-            await self.write(lambda tx: streaming.fold_in(tx, self.ctx, message))
+            await self.write(
+                lambda tx: streaming.fold_in(tx, self.ctx, message), lane=self.lane_of(message_id)
+            )
 
     async def poll(self, command: consuming.PollCommand) -> consuming.PollAnswer:
         answer = await self.read(lambda tx: consuming.read_inbox(tx, command))
@@ -95,31 +109,44 @@ class Commits:
                     tx, self.ctx, command.conversation_id, command.actor, answer.position
                 ),
                 "server.poll",
+                self.lane_of(command.conversation_id),
             )
         return answer
 
     def submit_commit(self, command: consuming.CommitCommand) -> asyncio.Future[None]:
-        return self.submit(lambda tx: consuming.commit_in(tx, self.ctx, command), "server.commit_position")
+        return self.submit(
+            lambda tx: consuming.commit_in(tx, self.ctx, command),
+            "server.commit_position",
+            self.lane_of(command.conversation_id),
+        )
 
     async def commit(self, command: consuming.CommitCommand) -> None:
         await self.settle(self.submit_commit(command))
 
     async def open_question(self, command: asking.OpenQuestion) -> asking.QuestionAnswer:
-        return await self.write(lambda tx: asking.open_question_in(tx, self.ctx, command), "server.ask")
+        return await self.write(
+            lambda tx: asking.open_question_in(tx, self.ctx, command),
+            "server.ask",
+            self.lane_of(command.conversation_id),
+        )
 
     async def get_question(self, question_id: str) -> asking.QuestionAnswer:
         """Reads; writes only when the question's time is up."""
         _, facts = await self.read(lambda tx: asking.read_question(tx, question_id))
         if facts.is_open and self.ctx.clock.now_ms() >= facts.deadline_at:
             return await self.write(
-                lambda tx: asking.get_question_in(tx, self.ctx, question_id), "server.timeout"
+                lambda tx: asking.get_question_in(tx, self.ctx, question_id),
+                "server.timeout",
+                self.lane_of(question_id),
             )
         return asking.QuestionAnswer(asking.to_question(question_id, facts))
 
     async def answer(self, question_id: str, reply: Reply) -> asking.QuestionAnswer:
         answer_id = self.ctx.ids.make("msg")
         answer = await self.write(
-            lambda tx: asking.answer_in(tx, self.ctx, question_id, reply, answer_id), "server.answer"
+            lambda tx: asking.answer_in(tx, self.ctx, question_id, reply, answer_id),
+            "server.answer",
+            self.lane_of(question_id),
         )
         return asking.refuse_late(answer)
 

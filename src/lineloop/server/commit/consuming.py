@@ -8,6 +8,7 @@ from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import ErrorCode, Forbidden
 from lineloop.protocol.messages import Purpose
 from lineloop.server.commit.context import CommitContext
+from lineloop.server.commit.locking import lock_conversation
 from lineloop.server.commit.participation import conversation_not_found, notify_in
 from lineloop.server.commit.visibility import sees
 from lineloop.server.decide.access import Grant
@@ -90,6 +91,7 @@ def read_inbox(tx: Tx, command: PollCommand) -> PollAnswer:
 
 def record_position_in(tx: Tx, ctx: CommitContext, conversation_id: str, actor: Actor, position: int) -> None:
     """The writing half: the position never goes back."""
+    lock_conversation(tx, ctx, conversation_id)
     if consumers.set_polled(tx, conversation_id, actor, position) and is_operator(actor.kind):
         notify_in(tx, ctx, conversation_id)
 
@@ -99,6 +101,7 @@ def commit_in(tx: Tx, ctx: CommitContext, command: CommitCommand) -> None:
 
     Raises conversation_not_found, not_participant, position_conflict (L51).
     """
+    lock_conversation(tx, ctx, command.conversation_id)
     consumer = require_consumer_in(tx, command)
     committed = decide_commit(_cursor(consumer), command.position, command.pushed)
     if committed is None:

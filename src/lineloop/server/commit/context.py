@@ -1,11 +1,13 @@
-"""What every job of the server has at hand: clock, ids, hints, hooks, and two bounded memories.
+"""What every job of the server has at hand: clock, ids, hints, hooks, and three bounded memories.
 
-The memories only save statements. Neither is trusted: an open stream is checked against the log, a
-participant only enters after its commit and never leaves. Losing them changes nothing but speed.
+The memories only save statements. None is trusted: an open stream is checked against the log, a participant
+only enters after its commit and never leaves, and to which root something belongs never changes. Losing them
+changes nothing but speed.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ from lineloop.server.wakeup.bus import Bus
 
 MAX_OPEN_STREAMS = 2048
 MAX_KNOWN_MEMBERS = 50_000
+MAX_KNOWN_ROOTS = 200_000
 
 OnMessage = Callable[[Tx, StoredMessage], None]
 OnQuestion = Callable[[Tx, QuestionRow, QuestionFacts], None]
@@ -62,30 +65,34 @@ class OpenStream:
 
 @dataclass(slots=True)
 class OpenStreams:
-    """The least recently used is forgotten first. Used by the writer's thread only."""
+    """The least recently used is forgotten first. Used by the threads of writers."""
 
     limit: int = MAX_OPEN_STREAMS
     _streams: OrderedDict[str, OpenStream] = field(default_factory=OrderedDict[str, OpenStream])
+    _mutex: threading.Lock = field(default_factory=threading.Lock)
 
     def get(self, message_id: str, revision: int) -> OpenStream | None:
         """The state, if it is that of `revision`. What an undone job left behind is dropped."""
-        stream = self._streams.get(message_id)
-        if stream is None:
-            return None
-        if stream.revision != revision:
-            del self._streams[message_id]
-            return None
-        self._streams.move_to_end(message_id)
-        return stream
+        with self._mutex:
+            stream = self._streams.get(message_id)
+            if stream is None:
+                return None
+            if stream.revision != revision:
+                del self._streams[message_id]
+                return None
+            self._streams.move_to_end(message_id)
+            return stream
 
     def put(self, message_id: str, stream: OpenStream) -> None:
-        self._streams[message_id] = stream
-        self._streams.move_to_end(message_id)
-        while len(self._streams) > self.limit:
-            self._streams.popitem(last=False)
+        with self._mutex:
+            self._streams[message_id] = stream
+            self._streams.move_to_end(message_id)
+            while len(self._streams) > self.limit:
+                self._streams.popitem(last=False)
 
     def drop(self, message_id: str) -> None:
-        self._streams.pop(message_id, None)
+        with self._mutex:
+            self._streams.pop(message_id, None)
 
     def __len__(self) -> int:
         return len(self._streams)
@@ -112,6 +119,25 @@ class Members:
         self._known[place] = process or self._known.get(place, False)
 
 
+@dataclass(slots=True)
+class Roots:
+    """To which root conversation a conversation, message or Run belongs: a fact that never changes."""
+
+    limit: int = MAX_KNOWN_ROOTS
+    _known: dict[str, str] = field(default_factory=dict[str, str])
+
+    def of(self, name: str) -> str | None:
+        return self._known.get(name)
+
+    def keep(self, name: str, root_id: str | None) -> str | None:
+        """Remember it, if it is known; returns it."""
+        if root_id is not None:
+            if len(self._known) >= self.limit:
+                self._known.clear()
+            self._known[name] = root_id
+        return root_id
+
+
 def _no_fold(_: str) -> None:
     """Nobody folds: the log then grows until the message ends."""
 
@@ -127,4 +153,5 @@ class CommitContext:
     hooks: Hooks = field(default_factory=Hooks)
     streams: OpenStreams = field(default_factory=OpenStreams)
     members: Members = field(default_factory=Members)
+    roots: Roots = field(default_factory=Roots)
     fold_due: Callable[[str], None] = _no_fold

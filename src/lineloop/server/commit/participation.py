@@ -10,6 +10,7 @@ from lineloop.kit.records import record
 from lineloop.protocol.actors import RUNTIME, USER, Actor
 from lineloop.protocol.errors import ErrorCode, Forbidden, NotFound
 from lineloop.server.commit.context import CommitContext
+from lineloop.server.commit.locking import user_lock
 from lineloop.server.decide.access import Grant, is_pattern
 from lineloop.server.records import Conversation, is_operator
 from lineloop.server.store import consumers, conversations, identities, messages
@@ -35,6 +36,9 @@ def conversation_not_found(conversation_id: str) -> NotFound:
 
 def create_conversation_in(tx: Tx, ctx: CommitContext, command: CreateConversation) -> Conversation:
     """Stores a root conversation; the same id again answers what is stored."""
+    if command.owner.kind == USER:
+        tx.lock(user_lock(command.owner.key))
+    tx.lock(command.conversation_id)
     existing = conversations.get(tx, command.conversation_id)
     if existing is not None:
         return existing
@@ -148,10 +152,12 @@ def ensure_process_conversation_in(tx: Tx, ctx: CommitContext, parent: Conversat
 
 def activate_device_in(tx: Tx, ctx: CommitContext, user_key: str, device_key: str) -> bool:
     """The first device of a person takes part in all their root conversations. True when it was the first."""
+    tx.lock(user_lock(user_key))
     identities.insert_user(tx, user_key, cookie=None, secret=None, now=ctx.clock.now_ms())
     if not identities.set_first_device(tx, user_key, device_key):
         return False
     for conversation_id in conversations.roots_owned_by(tx, user_key):
+        tx.lock(conversation_id)
         conversation = conversations.get(tx, conversation_id)
         if conversation is not None:
             _enter_in(tx, ctx, conversation, Actor(RUNTIME, device_key))

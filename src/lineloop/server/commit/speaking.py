@@ -17,6 +17,7 @@ from lineloop.protocol.content import derive_purpose, envelope_of
 from lineloop.protocol.errors import InvalidRequest
 from lineloop.protocol.messages import MessageStatus, Purpose
 from lineloop.server.commit.context import CommitContext, OpenStream
+from lineloop.server.commit.locking import lock_conversation
 from lineloop.server.commit.participation import (
     conversation_not_found,
     ensure_process_conversation_in,
@@ -85,6 +86,7 @@ def speak_in(tx: Tx, ctx: CommitContext, command: SpeakCommand) -> SpeakAnswer:
     Raises conversation_not_found, not_participant, key_conflict; InvalidRequest when the purpose does not fit
     the content.
     """
+    lock_conversation(tx, ctx, command.conversation_id)
     purpose = command.purpose or derive_purpose(command.actor, command.content)
     deliverable = command.status.ended
     wakes = deliverable and not purpose.carries_envelope
@@ -222,4 +224,5 @@ def _call_id(content: dict[str, Any]) -> str | None:
 
 def _open_stream(ctx: CommitContext, message: StoredMessage, content: dict[str, Any]) -> None:
     size = len(message.content_json.encode())
+    ctx.roots.keep(message.id, message.root_id)
     ctx.streams.put(message.id, OpenStream(0, shape_of(content), snapshot_bytes=size, log_bytes=0))

@@ -17,6 +17,7 @@ from lineloop.protocol.errors import ErrorCode, LimitExceeded, NotFound
 from lineloop.protocol.messages import MessageStatus
 from lineloop.protocol.patches import PatchOp
 from lineloop.server.commit.context import CommitContext, OpenStream
+from lineloop.server.commit.locking import lock_message
 from lineloop.server.commit.speaking import deliver_in, publish_in
 from lineloop.server.commit.visibility import visible_conversation
 from lineloop.server.decide.access import Grant
@@ -79,10 +80,10 @@ def message_not_found(message_id: str) -> NotFound:
 def append_in(tx: Tx, ctx: CommitContext, command: AppendCommand) -> Progress:
     """Logs the patches that are new, all or none. Repeating a patch is harmless (L20, L21).
 
+    Takes no lock: of two that write the same seq the log's key lets one through, and the other looks again.
     Raises message_not_found, message_owned_by_run, Forbidden, sequence_conflict, message_ended,
     patch_invalid, block_protected, LimitExceeded (`message_bytes`).
     """
-    tx.lock(command.message_id)
     head = _head(tx, command.message_id)
     facts = StreamFacts(head.actor, head.status, head.revision, head.run_id)
     _require_seen(tx, command, head)
@@ -171,6 +172,9 @@ def _grow(
         message_id,
         OpenStream(revision, shape, stream.snapshot_bytes, log_bytes, spared, folding=stream.folding or fold),
     )
+    if tx.shared:
+        # Another server may go on from here with another patch under the same number.
+        tx.if_undone(lambda: ctx.streams.drop(message_id))
     if fold:
         tx.after_commit(lambda: ctx.fold_due(message_id))
 
@@ -180,7 +184,7 @@ def end_in(tx: Tx, ctx: CommitContext, command: EndCommand) -> Progress:
 
     Raises message_not_found, message_owned_by_run, Forbidden, sequence_conflict, end_conflict.
     """
-    tx.lock(command.message_id)
+    lock_message(tx, ctx, command.message_id)
     head = _head(tx, command.message_id)
     facts = StreamFacts(head.actor, head.status, head.revision, head.run_id)
     _require_seen(tx, command, head)

@@ -111,7 +111,7 @@ def link_process_conversation(tx: Tx, conversation_id: str, actor: Actor, proces
         "key": actor.key,
         "process_conversation_id": process_id,
     }
-    tx.run(_LINK_PROCESS, params)
+    tx.put(_LINK_PROCESS, params)
 
 
 def deliver(

@@ -14,6 +14,7 @@ name, owner_kind, owner_key, parent_id, root_id, last_ordinal, last_offset, chan
 id
 """
 _GET = f"SELECT {_COLUMNS} FROM conversations WHERE id = :id"
+_ROOT_OF = "SELECT root_id FROM conversations WHERE id = :id"
 _INSERT = """
 INSERT INTO conversations (id, name, owner_kind, owner_key, parent_id, root_id, actor_kind, actor_key,
     created_at)
@@ -48,7 +49,7 @@ WHERE id = :id RETURNING {_COLUMNS}
 """
 _NEXT_CHANGE = "UPDATE conversations SET change = change + 1 WHERE id = :id RETURNING change"
 _MARK = "UPDATE conversations SET notify_pending = 1 WHERE id = :id AND notify_pending = 0"
-_UNMARK = "UPDATE conversations SET notify_pending = 0 WHERE id = :id"
+_UNMARK = "UPDATE conversations SET notify_pending = 0 WHERE id = :id AND notify_pending = 1"
 _MARKED = "SELECT id FROM conversations WHERE notify_pending = 1 ORDER BY id LIMIT :limit"
 _PROCESS = """
 SELECT id FROM conversations WHERE parent_id = :parent_id AND actor_kind = :kind AND actor_key = :key
@@ -70,6 +71,7 @@ _SET_CARE = "UPDATE conversations SET name = :name, archived_at = :archived_at W
 _FAMILY = "SELECT id, last_ordinal FROM conversations WHERE id = :id OR parent_id = :id ORDER BY id"
 _OWNED_ROOTS = """
 SELECT id FROM conversations WHERE parent_id IS NULL AND owner_kind = 'user' AND owner_key = :key
+ORDER BY id
 """
 
 
@@ -86,9 +88,15 @@ def get(tx: Tx, conversation_id: str) -> Conversation | None:
     return _conversation(row) if row else None
 
 
+def root_of(tx: Tx, conversation_id: str) -> str | None:
+    """The root of a conversation, itself when it is one; None for an unknown one."""
+    row = tx.one(_ROOT_OF, {"id": conversation_id})
+    return row[0] if row else None
+
+
 def insert(tx: Tx, conversation: Conversation, actor: Actor | None = None) -> None:
     """`actor` is whose process conversation it is; None for a root."""
-    tx.run(
+    tx.put(
         _INSERT,
         {
             "id": conversation.id,
@@ -135,11 +143,12 @@ def take_change(tx: Tx, root_id: str) -> int:
 
 
 def mark_to_notify(tx: Tx, conversation_id: str) -> None:
-    tx.run(_MARK, {"id": conversation_id})
+    tx.put(_MARK, {"id": conversation_id})
 
 
-def unmark(tx: Tx, conversation_id: str) -> None:
-    tx.run(_UNMARK, {"id": conversation_id})
+def unmark(tx: Tx, conversation_id: str) -> bool:
+    """True when it was marked."""
+    return tx.run(_UNMARK, {"id": conversation_id}) == 1
 
 
 def marked(tx: Tx, limit: int) -> list[str]:

@@ -123,8 +123,8 @@ def insert(
     due_at: int | None = None,
     question: str | None = None,
 ) -> None:
-    """Raises the driver's IntegrityError when the key exists."""
-    tx.run(
+    """Fails, at the latest with the job, when the key exists."""
+    tx.put(
         _INSERT,
         (
             message.id,
@@ -252,7 +252,7 @@ def set_ended(
 
 def set_snapshot(tx: Tx, message_id: str, *, content: str, revision: int) -> None:
     """Moves the snapshot forward; an older one than the stored one changes nothing."""
-    tx.run(_FOLD, {"id": message_id, "content": content, "revision": revision})
+    tx.put(_FOLD, {"id": message_id, "content": content, "revision": revision})
 
 
 @record

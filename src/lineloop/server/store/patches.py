@@ -16,8 +16,8 @@ SELECT coalesce(sum(length(patch)), 0) FROM patches WHERE message_id = :message_
 
 
 def append(tx: Tx, message_id: str, seq: int, patch: str, now: int) -> None:
-    """Raises the driver's IntegrityError when the seq is taken."""
-    tx.run(_INSERT, {"message_id": message_id, "seq": seq, "created_at": now, "patch": patch})
+    """Fails, at the latest with the job, when the seq is taken."""
+    tx.put(_INSERT, {"message_id": message_id, "seq": seq, "created_at": now, "patch": patch})
 
 
 def some(tx: Tx, message_id: str, seqs: Sequence[int]) -> dict[int, str]:

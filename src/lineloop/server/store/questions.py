@@ -16,7 +16,7 @@ UPDATE messages SET question = :question, due_at = NULL, content = :content, rev
     snapshot_revision = revision + 1, change = :change, updated_at = :now
 WHERE id = :id AND due_at IS NOT NULL
 """
-_DUE = "SELECT id FROM messages WHERE due_at <= :now ORDER BY due_at LIMIT :limit"
+_DUE = "SELECT id, root_id FROM messages WHERE due_at <= :now ORDER BY due_at LIMIT :limit"
 _NEXT_DUE = "SELECT min(due_at) FROM messages WHERE due_at IS NOT NULL"
 
 
@@ -41,9 +41,9 @@ def close(tx: Tx, question_id: str, *, facts: str, content: str, change: int, no
     return tx.run(_CLOSE, params) == 1
 
 
-def due(tx: Tx, now: int, limit: int) -> list[str]:
-    """Ids of open questions whose deadline has come."""
-    return [row[0] for row in tx.all(_DUE, {"now": now, "limit": limit})]
+def due(tx: Tx, now: int, limit: int) -> list[tuple[str, str]]:
+    """Open questions whose deadline has come: (id, root conversation)."""
+    return [(row[0], row[1]) for row in tx.all(_DUE, {"now": now, "limit": limit})]
 
 
 def next_due(tx: Tx) -> int | None:

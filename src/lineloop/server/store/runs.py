@@ -23,6 +23,7 @@ _BY_KEY = f"""
 SELECT {_COLUMNS} FROM harness_runs WHERE conversation_id = :conversation_id AND prompter_kind = :kind
     AND prompter_key = :actor_key AND idempotency_key = :key
 """
+_ROOT_OF = "SELECT root_id FROM harness_runs WHERE id = :id"
 _INSERT = """
 INSERT INTO harness_runs (id, conversation_id, root_id, actor_kind, actor_key, idempotency_key, digest,
     effect_key, target, prompter_kind, prompter_key, request, message_id, phase, deadline_at, created_at)
@@ -50,7 +51,8 @@ SELECT {_COLUMNS} FROM harness_runs WHERE ended_at IS NULL AND cancel_requested_
 """
 _TAKE = """
 UPDATE harness_runs SET phase = :phase, lease_holder = :holder, lease_token = lease_token + 1,
-    lease_until = :until WHERE id = :id
+    lease_until = :until
+WHERE id = :id AND ended_at IS NULL AND lease_token = :token AND (lease_holder IS NULL OR lease_until <= :now)
 """
 _HELD = """
 SELECT cancel_requested_at FROM harness_runs
@@ -144,8 +146,14 @@ def by_key(tx: Tx, conversation_id: str, prompter: Actor, key: str) -> RunRow | 
     return _run(row) if row else None
 
 
+def root_of(tx: Tx, run_id: str) -> str | None:
+    """The root conversation of a Run; None for an unknown one."""
+    row = tx.one(_ROOT_OF, {"id": run_id})
+    return row[0] if row else None
+
+
 def insert(tx: Tx, run: RunRow, request: str) -> None:
-    tx.run(
+    tx.put(
         _INSERT,
         {
             "id": run.id,
@@ -187,8 +195,10 @@ def due(tx: Tx, now: int, limit: int) -> list[RunRow]:
     return [_run(row) for row in [*tx.all(_CANCELLED, params), *tx.all(_OVERDUE, params)]]
 
 
-def take(tx: Tx, run_id: str, *, phase: RunPhase, holder: str, until: int) -> None:
-    tx.run(_TAKE, {"id": run_id, "phase": phase, "holder": holder, "until": until})
+def take(tx: Tx, run: RunRow, *, phase: RunPhase, holder: str, until: int, now: int) -> bool:
+    """Gives the lease to `holder`, under the next token; False when another was quicker."""
+    params = {"id": run.id, "token": run.lease_token, "phase": phase, "holder": holder}
+    return tx.run(_TAKE, {**params, "until": until, "now": now}) == 1
 
 
 def held(tx: Tx, lease: Lease) -> tuple[bool, bool]:
@@ -204,7 +214,7 @@ def renew(tx: Tx, lease: Lease, *, until: int, now: int) -> bool:
 
 
 def release(tx: Tx, lease: Lease) -> None:
-    tx.run(_RELEASE, {"id": lease.run_id, "holder": lease.holder, "token": lease.token})
+    tx.put(_RELEASE, {"id": lease.run_id, "holder": lease.holder, "token": lease.token})
 
 
 def release_all(tx: Tx) -> int:
@@ -213,15 +223,15 @@ def release_all(tx: Tx) -> int:
 
 
 def set_progress(tx: Tx, run_id: str, *, phase: RunPhase, submitting: int | None) -> None:
-    tx.run(_PROGRESS, {"id": run_id, "phase": phase, "submitting": submitting})
+    tx.put(_PROGRESS, {"id": run_id, "phase": phase, "submitting": submitting})
 
 
 def suspend(tx: Tx, run_id: str, phase: RunPhase) -> None:
-    tx.run(_SUSPEND, {"id": run_id, "phase": phase})
+    tx.put(_SUSPEND, {"id": run_id, "phase": phase})
 
 
 def schedule_retry(tx: Tx, run_id: str, retry_at: int) -> None:
-    tx.run(_RETRY, {"id": run_id, "retry_at": retry_at})
+    tx.put(_RETRY, {"id": run_id, "retry_at": retry_at})
 
 
 def request_cancel(tx: Tx, run_id: str, now: int) -> bool:
@@ -272,7 +282,7 @@ def add_entry(tx: Tx, run_id: str, entry: Entry, *, seq: int, attempt: int, at: 
     if not added:
         return None
     if blob_hash is not None:
-        tx.run(_ADD_BLOB, {"hash": blob_hash, "body": body})
+        tx.put(_ADD_BLOB, {"hash": blob_hash, "body": body})
     return StoredEntry(seq, attempt, entry.type, entry.key, entry.native_id, at, entry.facts, entry.content)
 
 
@@ -287,7 +297,7 @@ def ledger_seq(tx: Tx, run_id: str) -> int:
 
 
 def set_ledger_seq(tx: Tx, run_id: str, seq: int) -> None:
-    tx.run(_SET_LEDGER_SEQ, {"id": run_id, "seq": seq})
+    tx.put(_SET_LEDGER_SEQ, {"id": run_id, "seq": seq})
 
 
 def entries(tx: Tx, run_id: str, *, after: int = 0, limit: int = MAX_ENTRIES) -> list[StoredEntry]:
@@ -308,7 +318,7 @@ def entries(tx: Tx, run_id: str, *, after: int = 0, limit: int = MAX_ENTRIES) ->
 
 
 def add_wait(tx: Tx, run_id: str, message_id: str, until: str) -> None:
-    tx.run(_ADD_WAIT, {"run_id": run_id, "message_id": message_id, "until": until})
+    tx.put(_ADD_WAIT, {"run_id": run_id, "message_id": message_id, "until": until})
 
 
 def waits_on(tx: Tx, message_id: str) -> list[tuple[str, str]]:
@@ -324,10 +334,10 @@ def waits_until(tx: Tx, run_id: str, until: str) -> list[str]:
 def drop_waits(tx: Tx, run_id: str, message_ids: Sequence[str] | None = None) -> None:
     """Of these messages, or all of the Run's."""
     if message_ids is None:
-        tx.run(_DROP_WAITS, {"run_id": run_id})
+        tx.put(_DROP_WAITS, {"run_id": run_id})
         return
     for message_id in message_ids:
-        tx.run(_DROP_WAIT, {"run_id": run_id, "message_id": message_id})
+        tx.put(_DROP_WAIT, {"run_id": run_id, "message_id": message_id})
 
 
 def replies(tx: Tx, message_id: str) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from lineloop.protocol.content import error_meta
 from lineloop.protocol.errors import ErrorCode, LoopError
 from lineloop.protocol.messages import MessageStatus, Purpose
 from lineloop.server.commit import Commits
+from lineloop.server.commit.locking import lock_conversation
 from lineloop.server.commit.streaming import EndCommand, end_in
 from lineloop.server.store import messages, questions
 from lineloop.server.wakeup.bus import Bus, Hint, MessageChanged
@@ -92,7 +93,7 @@ class SilentStreams:
 
     def _end_in(self, tx: Tx, silent: messages.SilentStream) -> None:
         """The end carries the reason, and the time of the last sign of life: nobody has written since."""
-        tx.lock(silent.id)
+        lock_conversation(tx, self._commits.ctx, silent.root_id)
         if messages.heard_at(tx, silent.id) != silent.heard_at:
             return  # It ended, or its writer came back.
         meta = error_meta(ErrorCode.WRITER_GONE, "The writer of this message fell silent.")

@@ -23,6 +23,7 @@ from lineloop.protocol.resources import (
     conversation_status,
 )
 from lineloop.server.commit import Commits
+from lineloop.server.commit.locking import lock_conversations
 from lineloop.server.records import Consumer, Conversation
 from lineloop.server.store import consumers, conversations
 from lineloop.server.wakeup.bus import Bus, ConsumersChanged, Hint
@@ -126,8 +127,12 @@ class Notifier:
             _log.warning("notify_failed", code=error.code)
 
     def _project_in(self, tx: Tx, names: list[str]) -> None:
+        # Nobody marks one of them between the reading and the unmarking.
+        lock_conversations(tx, self._commits.ctx, names)
         for name in names:
+            # Another server may have been quicker.
+            if not conversations.unmark(tx, name):
+                continue
             resource = read_resource(tx, name)
             if resource is not None:
                 self._store.apply_in(tx, resource)
-                conversations.unmark(tx, name)
