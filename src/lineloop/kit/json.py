@@ -77,6 +77,10 @@ _decode_strict = _decoding(
 )
 
 
+quoted: Callable[[str], str] = json.encoder.encode_basestring
+"""The JSON text of one str; what `dumps` gives for it, sooner."""
+
+
 def dumps(value: Any) -> str:
     """Compact JSON text, not escaped beyond need. Raises ValueError for what JSON cannot say."""
     try:

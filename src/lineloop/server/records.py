@@ -163,7 +163,7 @@ class StoredMessage:
         created = _stamp(self.created_at)
         updated = created if self.updated_at == self.created_at else _stamp(self.updated_at)
         target = _actor_json(self.target_kind, self.target_key) if self.target_kind else "null"
-        reply = json.dumps(self.reply_to_id) if self.reply_to_id is not None else "null"
+        reply = json.quoted(self.reply_to_id) if self.reply_to_id is not None else "null"
         behalf = ""
         if self.on_behalf_kind is not None and self.on_behalf_key is not None:
             behalf = f',"on_behalf_of":{_actor_json(self.on_behalf_kind, self.on_behalf_key)}'
@@ -171,7 +171,7 @@ class StoredMessage:
         return (
             f'{{"id":"{self.id}","conversation_id":"{self.conversation_id}",'
             f'"actor":{_actor_json(self.actor_kind, self.actor_key)},"target":{target},'
-            f'"key":{json.dumps(self.key)},"reply_to_id":{reply},"purpose":"{self.purpose}",'
+            f'"key":{json.quoted(self.key)},"reply_to_id":{reply},"purpose":"{self.purpose}",'
             f'"status":"{self.status}","revision":{self.revision},"ordinal":{self.ordinal},'
             f'"offset":{"null" if self.offset is None else self.offset},"content":{self.content_json},'
             f'"created_at":"{created}","updated_at":"{updated}","change":{self.change}{behalf}{run}}}'
@@ -194,7 +194,7 @@ def _stamp(ms: int) -> str:
 
 @lru_cache(maxsize=8192)
 def _actor_json(kind: str, key: str) -> str:
-    return f'{{"kind":{json.dumps(kind)},"key":{json.dumps(key)}}}'
+    return f'{{"kind":{json.quoted(kind)},"key":{json.quoted(key)}}}'
 
 
 def is_operator(kind: str) -> bool:

@@ -117,7 +117,7 @@ class ResultsFrame:
     def _text(self, outcome: LoopError | SpeakAnswer | Progress | None) -> str:
         if isinstance(outcome, SpeakAnswer):
             return f'{{"ok":true,"message":{outcome.message.to_json()}}}'
-        return json.dumps(self._value(outcome))
+        return '{"ok":true}' if outcome is None else json.dumps(self._value(outcome))
 
     def _value(self, outcome: LoopError | SpeakAnswer | Progress | None) -> dict[str, Any]:
         if isinstance(outcome, SpeakAnswer):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from lineloop.kit.clock import with_timeout
@@ -20,8 +19,6 @@ HELLO_SECONDS = 10.0
 REFUSED = 4400
 ENDED = 1001
 CLOSE_SECONDS = 1.0
-
-_log = structlog.get_logger(__name__)
 
 
 def link_routes(services: Services) -> Routes:
