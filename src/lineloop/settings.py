@@ -28,7 +28,7 @@ class Settings:
     `json`, `console`, or None to follow the terminal (LINELOOP_LOG). `model` is LINELOOP_MODEL, None when
     nothing is said. `model_keys` and `model_urls` are by family; LINELOOP_MODEL_URL is the address of the
     family that LINELOOP_MODEL names. `redis` is LINELOOP_REDIS, over which servers on one database wake each
-    other.
+    other; `database` is LINELOOP_DATABASE, the server's, which no list of processes shows.
     """
 
     data_dir: Path
@@ -42,6 +42,7 @@ class Settings:
     log_level: str = "info"
     has_display: bool = False
     redis: str | None = None
+    database: str | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -61,6 +62,7 @@ class Settings:
             log_format=values.get("LINELOOP_LOG"),
             log_level=values.get("LINELOOP_LOG_LEVEL", "info").lower(),
             redis=values.get("LINELOOP_REDIS"),
+            database=values.get("LINELOOP_DATABASE"),
             has_display=sys.platform != "linux" or any(source.get(name) for name in _DISPLAYS),
         )
 

@@ -166,9 +166,9 @@ def serve(
     database: Annotated[
         str | None,
         typer.Option(
-            help="FILE or sqlite:///FILE; the data directory's own by default. Without --data-dir, "
-            "credentials and the ready file then lie beside it, in FILE.lineloop.",
-            metavar="FILE",
+            help="FILE, sqlite:///FILE or postgresql://…; the data directory's own by default. For a FILE "
+            "without --data-dir, credentials and the ready file lie beside it, in FILE.lineloop.",
+            metavar="FILE|URL",
         ),
     ] = None,
     redis: Annotated[str | None, typer.Option(help="Wake-ups for several servers.")] = None,

@@ -7,9 +7,11 @@ one beside data lost its content, and is not taken for a new beginning.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from lineloop.cli.failures import CommandFailed
 from lineloop.cli.running import read_private, write_private
+from lineloop.kit.engines import Place, shown
 
 SERVER_DATABASE = Path("server/server.sqlite3")
 DEVICE_DATABASE = Path("device/device.sqlite3")
@@ -40,13 +42,28 @@ def directory_of(database: Path) -> Path:
     return database.with_name(f"{database.name}.lineloop")
 
 
-def remember_database(data_dir: Path, database: Path | None) -> None:
-    """Notes which file a server of this data directory uses, for commands that open it later."""
-    if remembered_database(data_dir) != database:
-        write_private(data_dir / ELSEWHERE, {"database": str(database) if database else None})
+def remember_database(data_dir: Path, database: Place | None) -> None:
+    """Notes which database a server of this data directory uses, for commands that open it later.
+
+    Of a URL only where it leads is noted: a password is not ours to keep.
+    """
+    noted: dict[str, Any] = {"database": str(database) if isinstance(database, Path) else None}
+    if isinstance(database, str):
+        noted["server"] = shown(database)
+    if read_private(data_dir / ELSEWHERE) != noted and (database or (data_dir / ELSEWHERE).exists()):
+        write_private(data_dir / ELSEWHERE, noted)
 
 
 def remembered_database(data_dir: Path) -> Path | None:
-    """The database that the last server of this directory used; None for the directory's own."""
-    name = read_private(data_dir / ELSEWHERE).get("database")
+    """The file that the last server of this directory used; None for the directory's own.
+
+    Raises CommandFailed when it was on a database server, whose URL must be given again.
+    """
+    noted = read_private(data_dir / ELSEWHERE)
+    if isinstance(server := noted.get("server"), str):
+        raise CommandFailed(
+            f"the server of this data directory keeps its data on {server}",
+            hint="Start it, or give its database in LINELOOP_DATABASE.",
+        )
+    name = noted.get("database")
     return Path(name) if isinstance(name, str) and name else None

@@ -61,6 +61,7 @@ def run_checks(settings: Settings, *, as_json: bool) -> int:
         _guarded("file system", lambda: _filesystem(data_dir)),
         _guarded("disk space", lambda: _space(data_dir)),
         *(_guarded(str(name), lambda name=name: _database(data_dir, name)) for name in DATABASES),
+        *([_guarded("database server", lambda: _database_server(settings))] if settings.database else []),
         _guarded("model", lambda: kept_target(settings, data_dir)),
         _running(data_dir),
     ]
@@ -144,6 +145,29 @@ def _database(data_dir: Path, name: Path) -> str:
         raise RuntimeError(f"{path} has schema {revision}; this version of Lineloop knows {head}")
     behind = f", brought to {head} at the next start" if revision != head else ""
     return f"sound, schema {revision}{behind}, {path.stat().st_size // 1024} KiB"
+
+
+def _database_server(settings: Settings) -> str:
+    """The PostgreSQL that LINELOOP_DATABASE names: can it be used, and is the schema ours."""
+    from lineloop.kit.engines import is_postgres
+    from lineloop.server.migrations import HEAD
+
+    url = settings.database or ""
+    if not is_postgres(url):
+        return "LINELOOP_DATABASE names a file"
+    from lineloop.kit.postgres.checking import examine
+
+    found = examine(url)
+    if found.revision is not None and found.revision > HEAD:
+        raise RuntimeError(
+            f"{found.where} has schema {found.revision}; this version of Lineloop knows {HEAD}"
+        )
+    if not found.fsync:
+        raise RuntimeError(f"{found.where} runs with fsync off: a power cut loses what was accepted")
+    behind = f", brought to {HEAD} at the next start" if found.revision != HEAD else ""
+    return (
+        f"PostgreSQL {found.version} at {found.where}, schema {found.revision or 'not created yet'}{behind}"
+    )
 
 
 def _head(name: Path) -> str:

@@ -89,14 +89,13 @@ async def admin_transport(settings: Settings) -> AsyncGenerator[Transport]:
     from lineloop.cli.lifetime import Stop
     from lineloop.cli.logs import set_up_quiet_logs
     from lineloop.cli.models import LocalModels
-    from lineloop.cli.serve import admin_of, started_server
+    from lineloop.cli.serve import admin_of, database_place, started_server
     from lineloop.cli.surroundings import Surroundings
 
     set_up_quiet_logs(settings.log_format)
+    place = database_place(settings.database) or remembered_database(settings.data_dir)
     around = Surroundings.of(settings)
-    async with started_server(
-        around, LocalModels(settings, around.clock), Stop(), remembered_database(settings.data_dir)
-    ) as server:
+    async with started_server(around, LocalModels(settings, around.clock), Stop(), place) as server:
         inside = admin_of(server, around)
         try:
             yield inside

@@ -20,7 +20,9 @@ from lineloop.cli.running import Ready
 from lineloop.cli.surroundings import Surroundings
 from lineloop.client.in_process import InProcessTransport
 from lineloop.kit.datadir import DataDir, FileLock
+from lineloop.kit.engines import Place, is_postgres, shown
 from lineloop.kit.file_identity import FileIdentity
+from lineloop.kit.storage_errors import DatabaseUnavailable
 from lineloop.server.app import Server
 from lineloop.server.settings import ServerSettings
 from lineloop.settings import Settings
@@ -34,21 +36,24 @@ async def started_server(
     around: Surroundings,
     models: LocalModels,
     stop: Stop,
-    database: Path | None = None,
+    database: Place | None = None,
     *,
     redis: str | None = None,
 ) -> AsyncGenerator[Server]:
     """The server on its data, started but not listening. Raises what a failed start raises.
 
-    All are locked: the data directory's part of the server, and the database by its name and by itself.
+    All are locked: the data directory's part of the server, and a file by its name and by itself. A
+    database server is shared.
     """
     async with AsyncExitStack() as stack:
         own = around.data_dir / SERVER_DATABASE
         stack.enter_context(DataDir(own.parent))
         database = database or own
-        stack.enter_context(FileLock(database))
-        identity = stack.enter_context(FileIdentity(database))
-        refuse_emptied(database, around.data_dir)
+        identity: FileIdentity | None = None
+        if isinstance(database, Path):
+            stack.enter_context(FileLock(database))
+            identity = stack.enter_context(FileIdentity(database))
+            refuse_emptied(database, around.data_dir)
         settings = ServerSettings(
             database=database, admin_token=around.credentials.admin_token, redis_url=redis
         )
@@ -61,7 +66,8 @@ async def started_server(
             adapters=models.adapters(),
         )
         await server.start()
-        identity.hold()
+        if identity is not None:
+            identity.hold()
         stack.push_async_callback(server.close)
         yield server
 
@@ -86,9 +92,9 @@ def run_serve(
     """
     check_model(settings)
     redis = redis_url(redis or settings.redis)
-    path = database_path(database)
-    if path and beside:
-        settings = replace(settings, data_dir=directory_of(path))
+    place = database_place(database or settings.database)
+    if isinstance(place, Path) and beside:
+        settings = replace(settings, data_dir=directory_of(place))
 
     @asynccontextmanager
     async def part(stop: Stop) -> AsyncGenerator[Ready]:
@@ -98,9 +104,9 @@ def run_serve(
         listener = bind(port, settings.data_dir, "server")
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(
-                started_server(around, LocalModels(settings, around.clock), stop, path, redis=redis)
+                started_server(around, LocalModels(settings, around.clock), stop, place, redis=redis)
             )
-            remember_database(settings.data_dir, path)
+            remember_database(settings.data_dir, place)
             await stack.enter_async_context(served(server.asgi, listener))
             stack.push_async_callback(server.drain, DRAIN_SECONDS)
             yield Ready(
@@ -115,15 +121,23 @@ def run_serve(
     return live(settings, part, announce_in=settings.data_dir, ready_file=ready_file)
 
 
-def database_path(url: str | None) -> Path | None:
-    """The file of a path or SQLite URL; None for the data directory's own. Raises CommandFailed (2) for
-    others.
+def database_place(url: str | None) -> Place | None:
+    """The file of a path or SQLite URL, or the URL of a PostgreSQL; None for the data directory's own.
+
+    Raises CommandFailed (2) for others.
     """
     if url is None:
         return None
+    if is_postgres(url):
+        try:
+            shown(url)  # also finds out that the driver is there
+        except DatabaseUnavailable as error:
+            raise CommandFailed(str(error), Exit.USAGE) from None
+        return url
     name = url.removeprefix(SQLITE)
     if not name or "://" in name:
-        raise CommandFailed("only FILE or sqlite:///FILE is built; PostgreSQL comes later", Exit.USAGE)
+        # Without the text itself: it may hold a password.
+        raise CommandFailed("--database takes FILE, sqlite:///FILE or postgresql://…", Exit.USAGE)
     return Path(name).expanduser().absolute()
 
 

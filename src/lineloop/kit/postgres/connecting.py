@@ -15,7 +15,6 @@ from lineloop.kit.postgres.session import Session
 from lineloop.kit.storage_errors import DatabaseUnavailable
 
 OLDEST_VERSION: Final = 150000
-SCHEMES: Final = ("postgresql://", "postgres://")
 CONNECT_SECONDS: Final = 5
 LOCK_MS: Final = 5_000
 STATEMENT_MS: Final = 30_000
@@ -44,10 +43,6 @@ SELECT pg_is_in_recovery(), current_setting('server_encoding'), current_setting(
 
 class UnusableServer(DatabaseUnavailable):
     """The server answers, but is not one that Lineloop can keep its promises on; trying again is no use."""
-
-
-def is_postgres(url: str) -> bool:
-    return url.startswith(SCHEMES)
 
 
 def parsed(url: str) -> dict[str, Any]:

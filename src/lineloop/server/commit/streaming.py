@@ -85,6 +85,8 @@ def append_in(tx: Tx, ctx: CommitContext, command: AppendCommand) -> Progress:
     patch_invalid, block_protected, LimitExceeded (`message_bytes`).
     """
     head = _head(tx, command.message_id)
+    if tx.shared:
+        ctx.roots.keep(command.message_id, head.root_id)
     facts = StreamFacts(head.actor, head.status, head.revision, head.run_id)
     _require_seen(tx, command, head)
     decide_writer(facts, command.writer, command.run_id)
