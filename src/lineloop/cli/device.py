@@ -216,6 +216,24 @@ class NoServer:
     ) -> Response:
         self._refuse()
 
+    async def upload(
+        self,
+        path: str,  # noqa: ARG002
+        body: AsyncIterator[bytes],  # noqa: ARG002
+        *,
+        media_type: str,  # noqa: ARG002
+        params: Params | None = None,  # noqa: ARG002
+    ) -> Response:
+        self._refuse()
+
+    def parts(
+        self,
+        path: str,  # noqa: ARG002
+        *,
+        params: Params | None = None,  # noqa: ARG002
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        self._refuse()
+
     def events(
         self,
         path: str,  # noqa: ARG002

@@ -71,6 +71,17 @@ class FollowingTransport:
                 method, path, json=json, params=params, timeout_seconds=timeout_seconds
             )
 
+    async def upload(
+        self, path: str, body: AsyncIterator[bytes], *, media_type: str, params: Params | None = None
+    ) -> Response:
+        with self._watched() as transport:
+            return await transport.upload(path, body, media_type=media_type, params=params)
+
+    def parts(
+        self, path: str, *, params: Params | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._stream(lambda now: now.parts(path, params=params))
+
     def events(
         self, path: str, *, params: Params | None = None, last_event_id: str | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[ServerSentEvent]]:

@@ -107,6 +107,30 @@ class HttpTransport:
             raise error_of_answer(answer.status_code, body)
         return Response(answer.status_code, body, answer.headers)
 
+    async def upload(
+        self, path: str, body: AsyncIterator[bytes], *, media_type: str, params: Params | None = None
+    ) -> Response:
+        try:
+            answer = await self._streams.post(
+                path, content=body, headers={"Content-Type": media_type}, params=given_params(params)
+            )
+        except httpx.HTTPError as error:
+            raise _lost(error) from error
+        decoded = decoded_body(answer.content)
+        if answer.status_code >= 400:
+            raise error_of_answer(answer.status_code, decoded)
+        return Response(answer.status_code, decoded, answer.headers)
+
+    def parts(
+        self, path: str, *, params: Params | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._bytes(path, params)
+
+    @asynccontextmanager
+    async def _bytes(self, path: str, params: Params | None) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        async with self._opened(path, params, {"Accept": "*/*"}) as answer:
+            yield _named_breaks(answer.aiter_bytes())
+
     def events(
         self, path: str, *, params: Params | None = None, last_event_id: str | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[ServerSentEvent]]:

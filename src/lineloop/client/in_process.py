@@ -85,6 +85,27 @@ class InProcessTransport:
             raise error_of_answer(status, answer)
         return Response(status, answer, headers)
 
+    async def upload(
+        self, path: str, body: AsyncIterator[bytes], *, media_type: str, params: Params | None = None
+    ) -> Response:
+        whole = b"".join([part async for part in body])
+        sent = [(b"content-type", media_type.encode()), (b"content-length", str(len(whole)).encode())]
+        async with self._called("POST", path, params, sent, whole) as (exchange, status, headers):
+            answer = decoded_body(await exchange.whole())
+        if status >= 400:
+            raise error_of_answer(status, answer)
+        return Response(status, answer, headers)
+
+    def parts(
+        self, path: str, *, params: Params | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._bytes(path, params)
+
+    @asynccontextmanager
+    async def _bytes(self, path: str, params: Params | None) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        async with self._opened(path, params, [(b"accept", b"*/*")]) as (exchange, _):
+            yield exchange.parts()
+
     def events(
         self, path: str, *, params: Params | None = None, last_event_id: str | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[ServerSentEvent]]:

@@ -7,12 +7,14 @@ ends. Which way a write takes is decided in `writes`; what verbs mean, in their 
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, suppress
 from random import Random
 from types import TracebackType
 from typing import Any, Self
 
 from lineloop.client.apis import Apis
+from lineloop.client.blobs import Blobs, Source
 from lineloop.client.conversation import Conversation, Page
 from lineloop.client.harness import Call, Harness
 from lineloop.client.human import Human
@@ -25,6 +27,7 @@ from lineloop.kit.clock import Clock, SystemClock
 from lineloop.kit.faults import Faults
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.actors import HARNESS, OPERATOR, Actor
+from lineloop.protocol.attachments import Blob
 from lineloop.protocol.errors import Forbidden
 from lineloop.protocol.messages import ConversationInfo, Message
 from lineloop.protocol.paths import segment
@@ -65,6 +68,7 @@ class Loop:
             transport, self._retry, Presence(HARNESS, transport, self._retry, self._tasks)
         )
         self.apis = Apis(transport)
+        self._blobs = Blobs(transport, self._retry)
 
     @classmethod
     async def connect(
@@ -123,6 +127,27 @@ class Loop:
             lambda: self._transport.request("GET", "/v1/conversations", params=params)
         )
         return Page[ConversationInfo].from_wire(answer.body, ConversationInfo.from_wire)
+
+    async def upload(
+        self, source: Source, *, media_type: str | None = None, expected_hash: str | None = None
+    ) -> Blob:
+        """Store bytes, the file of a Path, or what an iterator gives; durable when this returns [write].
+
+        `media_type`: else guessed from a file's name. `expected_hash`: what the bytes must be (`sha256:…`).
+        Attach it with `blob.to_block(…)` in the blocks of a message within a day. Raises LimitExceeded
+        `blob_bytes` (25 MiB by default), InvalidRequest, StorageUnavailable. Spec: spec/protocol.md §3.6.
+        """
+        return await self._blobs.upload(source, media_type=media_type, hash_=expected_hash)
+
+    def download(
+        self, blob_hash: str, *, message_id: str | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """`async with loop.download(…) as parts`: the bytes in parts [read].
+
+        For who uploaded them or sees a message that has them. Raises LoopError `blob_not_found` on entering,
+        ConnectionLost in the middle. Spec: spec/protocol.md §3.6.
+        """
+        return self._blobs.download(blob_hash, message_id)
 
     async def message(self, message_id: str) -> Message:
         """One message [read]. Raises LoopError `message_not_found`."""

@@ -75,6 +75,20 @@ class Transport(Protocol):
         """One short call. Raises the typed LoopError of the answer, or ConnectionLost when there is none."""
         ...
 
+    async def upload(
+        self, path: str, body: AsyncIterator[bytes], *, media_type: str, params: Params | None = None
+    ) -> Response:
+        """Send bytes of any length as they come. Raises as `request` does."""
+        ...
+
+    def parts(
+        self, path: str, *, params: Params | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """The bytes of an answer as they come. Entering raises the LoopError of a refusal; a break raises
+        ConnectionLost.
+        """
+        ...
+
     def events(
         self, path: str, *, params: Params | None = None, last_event_id: str | None = None
     ) -> AbstractAsyncContextManager[AsyncIterator[ServerSentEvent]]:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, NoReturn, cast
 
 from lineloop.protocol.actors import RUNTIME, USER, Actor
+from lineloop.protocol.attachments import ATTACHMENT_BLOCK, attachments_of
 from lineloop.protocol.errors import ErrorCode, Forbidden, InvalidRequest, LoopError, PatchInvalid
 from lineloop.protocol.json_rules import check_depth
 from lineloop.protocol.patches import PatchOp, check_model, empty_content
@@ -173,6 +174,7 @@ def validate_content(
                 raise InvalidRequest("an envelope block stands alone, whole and ended", pointer=pointer)
         elif not allow_controlled and block["type"] in CONTROLLED_BLOCK_TYPES:
             _protected(f"blocks of type {block['type']} are written by the system only", pointer)
+    attachments_of(content)
 
 
 def check_patch(content: Mapping[str, Any], patch: Mapping[str, Any]) -> None:
@@ -209,6 +211,8 @@ def _check_meta(meta: Any, pointer: str) -> None:
 
 def _check_block_type(block: Any, pointer: str) -> None:
     kind: Any = cast("dict[str, Any]", block).get("type") if isinstance(block, dict) else None
+    if kind == ATTACHMENT_BLOCK:
+        _protected("attachments are spoken with their message and stay as they are", pointer)
     if isinstance(kind, str) and (kind in CONTROLLED_BLOCK_TYPES or kind == ENVELOPE_BLOCK):
         _protected(f"blocks of type {kind} are written by the system only", pointer)
 

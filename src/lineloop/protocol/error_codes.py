@@ -26,6 +26,7 @@ class ErrorCode(StrEnum):
     QUESTION_NOT_FOUND = "question_not_found"
     RUN_NOT_FOUND = "run_not_found"
     RESOURCE_NOT_FOUND = "resource_not_found"
+    BLOB_NOT_FOUND = "blob_not_found"
     KEY_CONFLICT = "key_conflict"
     SEQUENCE_CONFLICT = "sequence_conflict"
     MESSAGE_ENDED = "message_ended"
@@ -33,6 +34,7 @@ class ErrorCode(StrEnum):
     MESSAGE_OWNED_BY_RUN = "message_owned_by_run"
     PATCH_INVALID = "patch_invalid"
     BLOCK_PROTECTED = "block_protected"
+    BLOB_UNKNOWN = "blob_unknown"
     POSITION_CONFLICT = "position_conflict"
     QUESTION_CONFLICT = "question_conflict"
     ANSWER_CONFLICT = "answer_conflict"
@@ -137,6 +139,7 @@ ERRORS: dict[str, ErrorFacts] = {
     "question_not_found": ErrorFacts(404, False, "No such question."),
     "run_not_found": ErrorFacts(404, False, "No such run."),
     "resource_not_found": ErrorFacts(404, False, "No such resource."),
+    "blob_not_found": ErrorFacts(404, False, "No such blob, or you see no message that has it."),
     "key_conflict": ErrorFacts(409, False, "The key is already used by a different request."),
     "sequence_conflict": ErrorFacts(
         409, False, "The sequence number is already taken by another patch, or leaves a gap."
@@ -147,6 +150,9 @@ ERRORS: dict[str, ErrorFacts] = {
     "patch_invalid": ErrorFacts(422, False, "The patch does not apply; nothing was changed."),
     "block_protected": ErrorFacts(
         422, False, "Controlled blocks and meta cannot be written by speak or patches."
+    ),
+    "blob_unknown": ErrorFacts(
+        422, False, "The message attaches a blob that its speaker neither uploaded nor sees."
     ),
     "position_conflict": ErrorFacts(409, False, "The position lies beyond what was polled; poll again."),
     "question_conflict": ErrorFacts(409, False, "The same effect key was used for another question."),

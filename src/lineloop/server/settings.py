@@ -23,6 +23,9 @@ class ServerSettings:
     A request's body may pause for `body_idle_seconds` and take `body_seconds` in all. A link whose peer takes
     nothing for `stalled_seconds` ends.
 
+    `blobs` is the directory of attachments; without it they lie beside the database file. One attachment has
+    at most `blob_bytes`, may take `blob_seconds` to arrive, and waits `blob_grace_seconds` for a message.
+
     `redis_url` names a Redis over which several servers on one database wake each other.
     """
 
@@ -36,6 +39,10 @@ class ServerSettings:
     body_bytes: int = 1024 * 1024
     body_idle_seconds: float = 30.0
     body_seconds: float = 120.0
+    blobs: Path | None = None
+    blob_bytes: int = 25 * 1024 * 1024
+    blob_seconds: float = 900.0
+    blob_grace_seconds: float = 24 * 3600.0
     frame_bytes: int = 4 * 1024 * 1024
     heartbeat_seconds: float = 15.0
     sweep_seconds: float = 1.0

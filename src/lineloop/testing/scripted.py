@@ -117,6 +117,19 @@ class ScriptedTransport:
             raise ConnectionLost("no stream is scripted")
         yield _played(self.streams.popleft())
 
+    async def upload(
+        self, path: str, body: AsyncIterator[bytes], *, media_type: str, params: Params | None = None
+    ) -> Response:
+        whole = b"".join([part async for part in body])
+        return await self.request("POST", path, json=(media_type, whole), params=params)
+
+    @asynccontextmanager
+    async def parts(
+        self, path: str, *, params: Params | None = None
+    ) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        answer = await self.request("GET", path, params=params)
+        yield _given(answer.body)
+
     @asynccontextmanager
     async def lines(
         self, path: str, *, params: Params | None = None
@@ -132,6 +145,10 @@ class ScriptedTransport:
 
     async def close(self) -> None:
         """Nothing to give back."""
+
+
+async def _given(body: bytes) -> AsyncGenerator[bytes, None]:
+    yield body
 
 
 async def _played(events: list[ServerSentEvent | LoopError]) -> AsyncGenerator[ServerSentEvent, None]:

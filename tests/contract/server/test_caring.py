@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.contract.server.calls import Json, end, get, history, open_stream, speak
-from tests.contract.server.test_stream import Reader, viewer
+from tests.contract.server.stream_reader import Reader, viewer
 
 from lineloop.server.wakeup.bus import Bus
 from lineloop.testing.server_world import ServerWorld

@@ -13,9 +13,11 @@ from lineloop.kit import json
 from lineloop.kit.database import Tx
 from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
+from lineloop.protocol.attachments import Attachment
 from lineloop.protocol.content import derive_purpose, envelope_of
 from lineloop.protocol.errors import InvalidRequest
 from lineloop.protocol.messages import MessageStatus, Purpose
+from lineloop.server.commit.attaching import refer_in
 from lineloop.server.commit.context import CommitContext, OpenStream
 from lineloop.server.commit.locking import lock_conversation
 from lineloop.server.commit.participation import (
@@ -70,6 +72,7 @@ class SpeakCommand:
     on_behalf_of: Actor | None = None
     question: QuestionPart | None = None
     content_json: str | None = None
+    attachments: Sequence[Attachment] = ()
 
 
 @record
@@ -83,8 +86,8 @@ class SpeakAnswer:
 def speak_in(tx: Tx, ctx: CommitContext, command: SpeakCommand) -> SpeakAnswer:
     """Creates the message or returns the one under its key (L16, L17).
 
-    Raises conversation_not_found, not_participant, key_conflict; InvalidRequest when the purpose does not fit
-    the content.
+    Raises conversation_not_found, not_participant, key_conflict, blob_unknown; InvalidRequest when the
+    purpose does not fit the content.
     """
     lock_conversation(tx, ctx, command.conversation_id)
     purpose = command.purpose or derive_purpose(command.actor, command.content)
@@ -98,6 +101,8 @@ def speak_in(tx: Tx, ctx: CommitContext, command: SpeakCommand) -> SpeakAnswer:
     if command.speaker is not None:
         require_entry(tx, ctx, conversation, command.actor, command.speaker)
         _require_answered(tx, conversation, command.reply_to_id)
+    if command.attachments:
+        refer_in(tx, ctx, command.message_id, conversation.id, command.attachments, command.speaker)
     _take_part(tx, ctx, conversation, command, purpose)
     message = _message(tx, ctx, conversation, command, purpose)
     part = command.question

@@ -11,6 +11,7 @@ from typing import Any
 
 from lineloop.kit.records import record
 from lineloop.protocol.actors import RUNTIME, USER, Actor
+from lineloop.protocol.attachments import ATTACHMENT_BLOCK
 from lineloop.protocol.content import (
     CONTROLLED_BLOCK_TYPES,
     ENVELOPE_BLOCK,
@@ -20,11 +21,13 @@ from lineloop.protocol.content import (
 from lineloop.protocol.errors import Conflict, ErrorCode, Forbidden, InvalidRequest, LoopError
 from lineloop.protocol.json_rules import is_deeper_than
 from lineloop.protocol.messages import MessageStatus, Purpose
-from lineloop.protocol.patches import PatchOp, apply_patch
+from lineloop.protocol.patches import PatchOp, apply_patch, continues_text
 from lineloop.server.decide.access import Grant
 
+PLAIN_TEXT_BLOCKS = frozenset({"text", "markdown"})
 ORDINARY_OPS = frozenset({PatchOp.SET, PatchOp.APPEND, PatchOp.ERROR, PatchOp.PING})
 ENGINE_OPS = frozenset(PatchOp) - {PatchOp.END}
+_UNPATCHED = CONTROLLED_BLOCK_TYPES | {ENVELOPE_BLOCK, ATTACHMENT_BLOCK}
 
 
 def decide_status(*, stream: bool, status: str | None) -> MessageStatus:
@@ -134,11 +137,22 @@ def decide_append(
     return Appended(fresh, state, revision)
 
 
+def _is_more_text(state: Mapping[str, Any], patch: dict[str, Any]) -> bool:
+    """Whether everybody may write this and the shape stays as it is: more words in a block of words."""
+    if not continues_text(patch):
+        return False
+    name = patch["block"]["id"]
+    block = next((known for known in state["blocks"] if known["id"] == name), None)
+    return block is not None and block["type"] in PLAIN_TEXT_BLOCKS and type(block.get("content")) is str
+
+
 def _next_state(
     facts: StreamFacts, state: Mapping[str, Any], patch: dict[str, Any], revision: int, *, by_engine: bool
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     if facts.status.ended:
         raise Conflict("the message has ended", code=ErrorCode.MESSAGE_ENDED, detail={"status": facts.status})
+    if _is_more_text(state, patch) and patch["seq"] == revision + 1:
+        return state
     _check_patch_depth(patch)
     after = apply_patch(state, shape_of_patch(patch))
     if patch["seq"] != revision + 1:
@@ -173,11 +187,9 @@ def _check_written_block(after: Mapping[str, Any], patch: Mapping[str, Any]) -> 
     if not isinstance(block, dict):
         return
     written = next((b for b in after["blocks"] if b["id"] == block.get("id")), None)
-    if written is not None and (
-        written["type"] in CONTROLLED_BLOCK_TYPES or written["type"] == ENVELOPE_BLOCK
-    ):
+    if written is not None and written["type"] in _UNPATCHED:
         raise LoopError(
-            f"blocks of type {written['type']} are written by the system only",
+            f"blocks of type {written['type']} are not written by patches",
             code=ErrorCode.BLOCK_PROTECTED,
             pointer="/block/type",
         )

@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from lineloop.kit import json
 from lineloop.kit.ids import Ids
+from lineloop.protocol.attachments import attachments_of
 from lineloop.protocol.content import derive_purpose, text_content, validate_content
 from lineloop.protocol.errors import ConnectionLost, ErrorCode, InvalidRequest, LimitExceeded, LoopError
 from lineloop.protocol.messages import MessageStatus
@@ -69,6 +70,7 @@ def speak_command(grant: Grant, conversation_id: str, body: SpeakBody, ids: Ids)
         status=decide_status(stream=body.stream, status=body.status),
         purpose=derive_purpose(actor, content, body.purpose),
         speaker=grant,
+        attachments=attachments_of(content) if body.content is not None else (),
     )
 
 

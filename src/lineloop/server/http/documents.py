@@ -88,6 +88,14 @@ class ReadDocument(Document):
     unread: int
 
 
+class BlobDocument(Document):
+    """Stored bytes, by the hash of their content."""
+
+    hash: str
+    bytes: int
+    media_type: str
+
+
 class MessageList(Document):
     items: list[MessageDocument]
     next: str | None
@@ -207,10 +215,11 @@ def document(
     body: type[BaseModel] | None = None,
     statuses: Sequence[int] = (200,),
     errors: Sequence[ErrorCode] = (),
+    raw_body: bool = False,
 ) -> dict[str, Any]:
     """The `openapi_extra` of a route: its body, its answers, and the problems it may answer with.
 
-    A body without required fields may be left out.
+    A body without required fields may be left out. `raw_body`: bytes of any kind are sent.
     """
     responses: dict[str, Any] = {}
     for status in statuses:
@@ -228,6 +237,9 @@ def document(
     extra: dict[str, Any] = {"responses": responses}
     if body is not None:
         extra["requestBody"] = {"required": needs_body(body), "content": _content(body)}
+    elif raw_body:
+        bytes_ = {"schema": {"type": "string", "format": "binary"}}
+        extra["requestBody"] = {"required": True, "content": {"*/*": bytes_}}
     return extra
 
 

@@ -18,7 +18,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lineloop.kit.ids import Ids
+from lineloop.kit.records import record
 from lineloop.protocol.errors import ErrorCode, Forbidden, InvalidRequest, LimitExceeded, LoopError
+from lineloop.server.http.blobs import UPLOAD_PATH
 from lineloop.server.http.hot import HotRoutes
 from lineloop.server.http.metrics import Metrics
 from lineloop.server.http.problems import internal_error, problem_response
@@ -37,6 +39,19 @@ DISCARD_SECONDS = 5.0
 _log = structlog.get_logger(__name__)
 
 
+@record
+class BodyRules:
+    """How large a body may be, and how long it may pause and take in all."""
+
+    limit: str
+    bytes: int
+    idle_seconds: float
+    seconds: float
+
+    def too_large(self) -> LimitExceeded:
+        return LimitExceeded("the body is too large", detail={"limit": self.limit, "max": self.bytes})
+
+
 class Edge:
     """Wraps the application. `metrics` counts every answer by its status."""
 
@@ -47,8 +62,9 @@ class Edge:
         self._hot = hot
         self._hosts = frozenset(name.lower() for name in settings.hosts)
         self._origins = frozenset(settings.origins)
-        self._body_bytes = settings.body_bytes
-        self._pace = (settings.body_idle_seconds, settings.body_seconds)
+        idle = settings.body_idle_seconds
+        self._body = BodyRules("body_bytes", settings.body_bytes, idle, settings.body_seconds)
+        self._upload = BodyRules("blob_bytes", settings.blob_bytes, idle, settings.blob_seconds)
         # One random name per process, a number per request: cheap, and unique wherever logs are put together.
         self._name = ids.make("req")[:20]
         self._numbers = count(1)
@@ -64,7 +80,7 @@ class Edge:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = f"{self._name}_{next(self._numbers)}"
-        exchange = _Exchange(receive, send, request_id.encode(), self._body_bytes, self._pace)
+        exchange = _Exchange(receive, send, request_id.encode(), self._rules(scope))
         scope.setdefault("state", {})["request_id"] = request_id
         try:
             self._check(scope)
@@ -123,9 +139,13 @@ class Edge:
             raise Forbidden(
                 "pages of that origin may not call this server", code=ErrorCode.ORIGIN_NOT_ALLOWED
             )
-        if announced > self._body_bytes:
-            raise _too_large(self._body_bytes)
+        rules = self._rules(scope)
+        if announced > rules.bytes:
+            raise rules.too_large()
         _check_text(scope)
+
+    def _rules(self, scope: Scope) -> BodyRules:
+        return self._upload if scope["path"] == UPLOAD_PATH else self._body
 
 
 def _check_text(scope: Scope) -> None:
@@ -155,10 +175,6 @@ def _is_own(origin: str, host: str) -> bool:
     return urlsplit(origin).scheme in ("http", "https") and origin.split("://", 1)[1] == host
 
 
-def _too_large(limit: int) -> LimitExceeded:
-    return LimitExceeded("the body is too large", detail={"limit": "body_bytes", "max": limit})
-
-
 class _Left(OSError):
     """Nobody waits for the answer any more (an OSError, as ASGI has it)."""
 
@@ -166,21 +182,17 @@ class _Left(OSError):
 class _Exchange:
     """One request: counts its body while it comes and does not wait for ever, marks its answer.
 
-    `pace` is the longest pause and the longest time in all, in seconds. `left`: the client went before its
-    answer.
+    `left`: the client went before its answer.
     """
 
-    def __init__(
-        self, receive: Receive, send: Send, request_id: bytes, body_bytes: int, pace: tuple[float, float]
-    ) -> None:
+    def __init__(self, receive: Receive, send: Send, request_id: bytes, rules: BodyRules) -> None:
         self._receive = receive
         self._send = send
         self._request_id = request_id
-        self._left = body_bytes
-        self._limit = body_bytes
+        self._left = rules.bytes
+        self._rules = rules
         self._more = True
         self._late = False
-        self._pause, self._time = pace
         self._until: float | None = None
         self.status = 0
         self.left = False
@@ -192,16 +204,16 @@ class _Exchange:
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
-                raise _too_large(self._limit)
+                raise self._rules.too_large()
         return message
 
     async def _part(self) -> Message:
         """The next part of the body. Raises request_timeout."""
         now = asyncio.get_running_loop().time()
         if self._until is None:
-            self._until = now + self._time
+            self._until = now + self._rules.seconds
         try:
-            async with asyncio.timeout_at(min(now + self._pause, self._until)):
+            async with asyncio.timeout_at(min(now + self._rules.idle_seconds, self._until)):
                 return await self._receive()
         except TimeoutError:
             self._late = True

@@ -52,8 +52,10 @@ class Routes:
     ) -> Callable[[E], E]:
         return self._adds("GET", path, openapi_extra, query)
 
-    def post(self, path: str, *, openapi_extra: dict[str, Any]) -> Callable[[E], E]:
-        return self._adds("POST", path, openapi_extra)
+    def post(
+        self, path: str, *, openapi_extra: dict[str, Any], query: type[BaseModel] | None = None
+    ) -> Callable[[E], E]:
+        return self._adds("POST", path, openapi_extra, query)
 
     def put(self, path: str, *, openapi_extra: dict[str, Any]) -> Callable[[E], E]:
         return self._adds("PUT", path, openapi_extra)

@@ -50,12 +50,18 @@ class Services:
     async def grant(self, request: HTTPConnection, verb: Verb) -> Grant:
         return await self.identity.of_request(request, verb)
 
+    def end_of_token(self, token_id: str) -> None:
+        """The token was revoked: what it allowed, and what goes on because of it, ends in this process."""
+        self.identity.revoke(token_id)
+        self.links.end_of_token(token_id)
+        self.streams.end_of_token(token_id)
+
     def streamed(
         self,
         grant: Grant,
-        parts: AsyncIterator[str],
+        parts: AsyncIterator[str] | AsyncIterator[bytes],
         *,
-        media_type: str,
+        media_type: str | None,
         headers: Mapping[str, str] | None = None,
     ) -> StreamedResponse:
         """An answer that goes on for as long as the credential that asked for it is valid.

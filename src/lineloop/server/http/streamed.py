@@ -42,11 +42,11 @@ class OpenStreams:
 
 
 class StreamedResponse(Response):
-    """Each text of `parts` is sent at once. What `parts` raises breaks the connection after what was sent."""
+    """Each part is sent at once, texts as UTF-8. What `parts` raises breaks the connection after that."""
 
     def __init__(
         self,
-        parts: AsyncIterator[str],
+        parts: AsyncIterator[str] | AsyncIterator[bytes],
         *,
         streams: OpenStreams,
         token_id: str | None,
@@ -96,7 +96,8 @@ class StreamedResponse(Response):
         try:
             await self._start(send)
             async for part in self._parts:
-                await send({"type": "http.response.body", "body": part.encode(), "more_body": True})
+                body = part if isinstance(part, bytes) else part.encode()
+                await send({"type": "http.response.body", "body": body, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except Exception as error:
             return error

@@ -59,7 +59,7 @@ BLOBS_DDL: tuple[str, ...] = (
     CREATE TABLE blobs (
         hash TEXT NOT NULL PRIMARY KEY,
         bytes BIGINT NOT NULL,
-        place TEXT NOT NULL,
+        place TEXT NOT NULL UNIQUE,
         stored_at BIGINT NOT NULL
     )
     """,
