@@ -11,12 +11,23 @@ from pathlib import Path
 
 import uvloop
 
-from benchmarks import b1_tool_call, b2_speak, b7_growth, b8_start, b9_shell, report
+from benchmarks import (
+    b1_tool_call,
+    b2_speak,
+    b3_streaming,
+    b4_viewers,
+    b7_growth,
+    b8_start,
+    b9_shell,
+    report,
+)
 from benchmarks.measure import Report, flush_ms, machine
 
 BENCHMARKS: dict[str, Callable[[Path], Awaitable[Report]]] = {
     "B1": b1_tool_call.measure,
     "B2": b2_speak.measure,
+    "B3": b3_streaming.measure,
+    "B4": b4_viewers.measure,
     "B7": b7_growth.measure,
     "B8": b8_start.measure,
     "B9": b9_shell.measure,

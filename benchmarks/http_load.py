@@ -22,7 +22,10 @@ class Connection:
 
     async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Raises RuntimeError for an answer that is no success."""
-        data = json.dumps(body, separators=(",", ":")).encode()
+        return await self.post_text(path, json.dumps(body, separators=(",", ":")))
+
+    async def post_text(self, path: str, text: str) -> dict[str, Any]:
+        data = text.encode()
         self._writer.write(
             f"POST {path} HTTP/1.1\r\n{self._head}Content-Length: {len(data)}\r\n\r\n".encode() + data
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,7 +56,7 @@ class OpenStream:
     """
 
     revision: int
-    shape: dict[str, Any]
+    shape: Mapping[str, Any]
     snapshot_bytes: int
     log_bytes: int
     spared_bytes: int = 0

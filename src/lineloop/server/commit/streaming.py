@@ -15,7 +15,7 @@ from lineloop.kit.database import Tx
 from lineloop.kit.records import record
 from lineloop.protocol.errors import ErrorCode, LimitExceeded, NotFound
 from lineloop.protocol.messages import MessageStatus
-from lineloop.protocol.patches import PatchOp
+from lineloop.protocol.patches import PatchOp, continues_text
 from lineloop.server.commit.context import CommitContext, OpenStream
 from lineloop.server.commit.locking import lock_message
 from lineloop.server.commit.speaking import deliver_in, publish_in
@@ -101,14 +101,26 @@ def append_in(tx: Tx, ctx: CommitContext, command: AppendCommand) -> Progress:
         return Progress(head.revision, head.status)
     now = ctx.clock.now_ms()
     size = 0
+    hints: list[PatchAppended] = []
     for patch in appended.patches:
-        text = json.dumps(patch)
-        size += len(text.encode())
+        text = _patch_text(patch)
+        size += len(text) if text.isascii() else len(text.encode())
         patches.append(tx, command.message_id, patch["seq"], text, now)
-        hint = PatchAppended(command.message_id, head.root_id, patch["seq"], text)
-        tx.after_commit(lambda hint=hint: ctx.bus.publish(hint))
-    _grow(tx, ctx, command.message_id, stream, dict(appended.state), appended.revision, size)
+        hints.append(PatchAppended(command.message_id, head.root_id, patch["seq"], text))
+    tx.after_commit(lambda: ctx.bus.publish_all(hints))
+    _grow(tx, ctx, command.message_id, stream, appended.state, appended.revision, size)
     return Progress(appended.revision, head.status)
+
+
+def _patch_text(patch: dict[str, Any]) -> str:
+    """The patch as JSON text; the words of an answer are written without the whole encoder."""
+    if not continues_text(patch):
+        return json.dumps(patch)
+    block = patch["block"]
+    return (
+        f'{{"op":"append","seq":{patch["seq"]},"mask":"block.content",'
+        f'"block":{{"id":{json.quoted(block["id"])},"content":{json.quoted(block["content"])}}}}}'
+    )
 
 
 def _require_seen(tx: Tx, command: AppendCommand | EndCommand, head: messages.MessageHead) -> None:
@@ -150,7 +162,7 @@ def _grow(
     ctx: CommitContext,
     message_id: str,
     stream: OpenStream,
-    shape: dict[str, Any],
+    shape: Mapping[str, Any],
     revision: int,
     size: int,
 ) -> None:

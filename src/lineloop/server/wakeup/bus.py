@@ -140,6 +140,11 @@ class Bus:
         if self._outward is not None:
             self._outward(hint)
 
+    def publish_all(self, hints: Sequence[Hint]) -> None:
+        """As `publish`, one after the other."""
+        for hint in hints:
+            self.publish(hint)
+
     def relay_to(self, outward: Listener | None) -> None:
         """From now on `outward` hears what is published, and only that."""
         self._outward = outward
