@@ -42,10 +42,13 @@ class Answer(Protocol):
 
 @dataclass(slots=True, eq=False)
 class LinkItem:
-    """One write that may be repeated (same key, sequence number or position) and where its answer goes."""
+    """One write that may be repeated (same key, sequence number or position) and where its answer goes.
+
+    `text` is the wire item as JSON text.
+    """
 
     kind: ItemKind
-    body: dict[str, Any]
+    text: str
     answer: Answer
     queued_at: float = 0.0
     broken: int = 0
@@ -71,11 +74,6 @@ def _is_suspect(item: LinkItem) -> bool:
     It then flies alone, so that no other item falls with it.
     """
     return item.broken >= MAX_BROKEN - 1
-
-
-def rough_size(value: Any) -> int:
-    """About how many bytes a JSON value takes; Python's own text of it is as long, and quickly made."""
-    return len(repr(value))
 
 
 @dataclass(slots=True)
@@ -104,8 +102,8 @@ class Batches:
             raise Overloaded(f"{self.queue_limit} items already wait for the link")
         self._queue.append(item)
 
-    def next_frame(self) -> dict[str, Any] | None:
-        """The next frame to send, now counted as in flight;
+    def next_frame(self) -> str | None:
+        """The text of the next frame to send, now counted as in flight;
 
         None when nothing waits or enough is in flight.
         """
@@ -113,22 +111,21 @@ class Batches:
             return None
         taken = [self._queue.popleft()]
         if self._queue and not _is_suspect(taken[0]):
-            weight = rough_size(taken[0].body)  # only looked at when something could travel along
+            weight = len(taken[0].text)
             while self._queue and len(taken) < MAX_FRAME_ITEMS and not _is_suspect(self._queue[0]):
-                weight += rough_size(self._queue[0].body)
+                weight += len(self._queue[0].text)
                 if weight > MAX_FRAME_WEIGHT:
                     break
                 taken.append(self._queue.popleft())
         self._last_id += 1
-        frame: dict[str, Any] = {"id": self._last_id}
-        if len(taken) == 1:
-            frame[taken[0].kind] = [taken[0].body]
-        else:
+        lists: dict[ItemKind, list[str]] = {}
+        for item in taken:
+            lists.setdefault(item.kind, []).append(item.text)
+        if len(lists) > 1:
             taken.sort(key=lambda item: _ORDER.index(item.kind))  # stable: order within a kind stays
-            for item in taken:
-                frame.setdefault(item.kind, []).append(item.body)
         self._flying[self._last_id] = taken
-        return frame
+        parts = [f',"{kind}":[{",".join(texts)}]' for kind, texts in lists.items()]
+        return f'{{"id":{self._last_id}{"".join(parts)}}}'
 
     def _suspect_waits_or_flies(self) -> bool:
         if not self._flying:
@@ -151,16 +148,6 @@ class Batches:
         for item in items or ():
             item.fail(error)
         return items is not None
-
-    def not_json(self, frame_id: Any, error: LoopError) -> None:
-        """A frame could not be written as JSON: its only item is refused, several are tried one by one."""
-        items = self._flying.pop(frame_id, [])
-        if len(items) == 1:
-            items[0].fail(error)
-            return
-        for item in items:
-            item.broken = MAX_BROKEN - 1
-        self._queue.extendleft(reversed(items))
 
     def connection_broken(self) -> None:
         """What was in flight goes back to the front in its order; an item that saw too many breaks fails."""

@@ -193,7 +193,8 @@ class HttpTransport:
             raise error_of_answer(error.response.status_code, decoded_body(error.response.body)) from error
         except (OSError, WebSocketException) as error:
             raise ConnectionLost(f"no link to {self._url}: {error}") from error
-        await connection.send({"hello": {"token": self._token or "", "protocol": PROTOCOL_VERSION}})
+        hello = {"token": self._token or "", "protocol": PROTOCOL_VERSION}
+        await connection.send(json.dumps({"hello": hello}))
         return connection
 
     async def close(self) -> None:
@@ -207,9 +208,9 @@ class WebSocketLink:
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
 
-    async def send(self, frame: dict[str, Any]) -> None:
+    async def send(self, frame: str) -> None:
         try:
-            await self._socket.send(json.dumps(frame))
+            await self._socket.send(frame)
         except (OSError, WebSocketException) as error:
             raise ConnectionLost(f"the link broke: {error}") from error
 

@@ -40,7 +40,7 @@ BODY_PARTS = 16
 class ServerSession(Protocol):
     """What a server offers as one end of a link; its first frame is the server's hello."""
 
-    async def send(self, frame: dict[str, Any]) -> None: ...
+    async def send(self, frame: str) -> None: ...
     async def receive(self) -> dict[str, Any]: ...
     async def close(self) -> None: ...
 
@@ -174,7 +174,7 @@ class InProcessLink:
         self._session = session
         self._ended = asyncio.Event()
 
-    async def send(self, frame: dict[str, Any]) -> None:
+    async def send(self, frame: str) -> None:
         if self._ended.is_set():
             raise ConnectionLost("the link is closed")
         await self._guarded(self._session.send(frame))

@@ -16,6 +16,7 @@ import structlog
 
 from lineloop.client.batches import Batches, ItemKind, LinkItem
 from lineloop.client.transport import LinkConnection
+from lineloop.kit import json as codec
 from lineloop.kit.backoff import Backoff
 from lineloop.kit.clock import Clock, with_timeout
 from lineloop.kit.faults import FaultInjected, FaultMode, Faults
@@ -28,6 +29,7 @@ from lineloop.protocol.fault_sites import FaultSite
 from lineloop.protocol.messages import Message
 
 PROTOCOL_VERSION = 1
+PONG = '{"pong":{}}'
 HELLO_TIMEOUT_SECONDS = 10.0
 SILENT_HEARTBEATS = 3.0
 # A connection that ends sooner counts as a failed attempt, so that a crashing server is not hammered.
@@ -145,23 +147,28 @@ class Link:
         if wait:
             await asyncio.shield(self._first)
 
-    def submit(self, kind: ItemKind, body: dict[str, Any]) -> asyncio.Future[dict[str, Any]]:
+    def submit(self, kind: ItemKind, body: dict[str, Any] | str) -> asyncio.Future[dict[str, Any]]:
         """Queue one write now; the future resolves to its result after the server's commit [write].
 
-        `body` is the wire item: speak `{"conversation_id", "key", …}`, commit `{"conversation_id",
-        "position"}`, patches `{"message_id", "patches"}`, end `{"message_id", "seq", "status"?}`. Items
-        submitted without awaiting keep their order within a kind only; a commit that must follow an end waits
-        for it. Cancelling the future does not take the write back. The future raises the typed LoopError of
-        the answer, or ConnectionLost when the link stayed broken (the outcome is then unknown; repeat with
-        the same key). Raises Overloaded when too much is queued, ConnectionLost when closed, or the standing
-        refusal.
+        `body` is the wire item, or its JSON text: speak `{"conversation_id", "key", …}`, commit
+        `{"conversation_id", "position"}`, patches `{"message_id", "patches"}`, end `{"message_id", "seq",
+        "status"?}`. Items submitted without awaiting keep their order within a kind only; a commit that must
+        follow an end waits for it. Cancelling the future does not take the write back. The future raises the
+        typed LoopError of the answer, or ConnectionLost when the link stayed broken (the outcome is then
+        unknown; repeat with the same key). Raises Overloaded when too much is queued, ConnectionLost when
+        closed, or the standing refusal.
         """
         if self._closed:
             raise ConnectionLost("the link is closed")
         if self._refused is not None:
             raise self._refused
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._batches.add(LinkItem(kind, body, answer, self._clock.monotonic()))
+        try:
+            text = body if isinstance(body, str) else codec.dumps(body)
+        except ValueError as error:
+            answer.set_exception(InvalidRequest(f"this is not JSON: {error}"))
+            return answer
+        self._batches.add(LinkItem(kind, text, answer, self._clock.monotonic()))
         self._wake.set()
         return answer
 
@@ -288,15 +295,11 @@ class Link:
                 self._wake.clear()
                 if self._pong_due:
                     self._pong_due = False
-                    await connection.send({"pong": {}})
+                    await connection.send(PONG)
                 # A draining server finishes what it has; new frames wait for the next connection.
                 while self._retry_after is None and (frame := self._batches.next_frame()) is not None:
                     await self._faults.areach(FaultSite.CLIENT_LINK_SEND_BEFORE)
-                    try:
-                        await connection.send(frame)
-                    except (ValueError, TypeError) as error:
-                        self._batches.not_json(frame["id"], InvalidRequest(f"this is not JSON: {error}"))
-                        continue
+                    await connection.send(frame)
                     mode = await self._faults.areach(FaultSite.CLIENT_LINK_SEND_AFTER)
                     if mode is FaultMode.DUPLICATE:
                         await connection.send(frame)

@@ -47,8 +47,8 @@ class ServerSentEvent:
 class LinkConnection(Protocol):
     """One open link. The client's hello is already sent; the first frame received is the server's hello."""
 
-    async def send(self, frame: dict[str, Any]) -> None:
-        """Send one frame. Raises ConnectionLost; whether the frame arrived is then unknown."""
+    async def send(self, frame: str) -> None:
+        """Send one frame, as JSON text. Raises ConnectionLost; whether the frame arrived is then unknown."""
         ...
 
     async def receive(self) -> dict[str, Any]:

@@ -226,9 +226,7 @@ class Runtime:
         )
         self._effects: dict[type[Any], Callable[[Any], object]] = {
             f.CursorMoved: lambda e: self._sender.note_position(e.conversation_id, e.position),
-            f.SendSoon: lambda e: self._sender.add(
-                Entry(e.conversation_id, e.key, e.message), urgent=e.urgent
-            ),
+            f.SendSoon: lambda e: self._sender.add(Entry(e.conversation_id, e.key, e.text), urgent=e.urgent),
             f.Dispatch: self._app_sessions.dispatch,
             f.ArmDeadline: lambda e: self._deadlines.arm(e.kind, e.id, e.at, e.span_ms),
             f.StartContainer: self._app_sessions.start,

@@ -23,6 +23,7 @@ from lineloop.device.apps import Packaged
 from lineloop.device.host.port import Host
 from lineloop.device.runtime import Runtime
 from lineloop.device.settings import DeviceSettings
+from lineloop.kit import json
 from lineloop.kit.clock import rfc3339
 from lineloop.kit.faults import Faults
 from lineloop.kit.ids import Ids
@@ -50,10 +51,10 @@ class Connection:
     inbox: asyncio.Queue[dict[str, Any] | None] = field(default_factory=asyncio.Queue[dict[str, Any] | None])
     open: bool = True
 
-    async def send(self, frame: dict[str, Any]) -> None:
+    async def send(self, frame: str) -> None:
         if not self.open:
             raise ConnectionLost("the link is cut")
-        self.server.take(self, frame)
+        self.server.take(self, json.loads(frame))
 
     async def receive(self) -> dict[str, Any]:
         frame = await self.inbox.get()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lineloop.client.transport import LinkConnection, Params, Response, ServerSentEvent
+from lineloop.kit import json
 from lineloop.kit.records import record
 from lineloop.protocol.errors import ConnectionLost, LoopError
 
@@ -188,12 +189,13 @@ class ScriptedLinkEnd:
     def closed(self) -> bool:
         return self._closed
 
-    async def send(self, frame: dict[str, Any]) -> None:
+    async def send(self, frame: str) -> None:
         if self._closed:
             raise ConnectionLost("the link was cut")
-        self.sent.append(frame)
+        sent = json.loads(frame)
+        self.sent.append(sent)
         if self._answering:
-            self.answer(frame)
+            self.answer(sent)
 
     async def receive(self) -> dict[str, Any]:
         frame = await self._incoming.get()

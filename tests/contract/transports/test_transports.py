@@ -117,7 +117,7 @@ class Far:
         pump = asyncio.get_running_loop().create_task(_pump(socket, session))
         try:
             while True:
-                await session.send(await socket.receive_json())
+                await session.send(await socket.receive_text())
         except WebSocketDisconnect:
             await session.close()
         finally:
@@ -133,10 +133,11 @@ class Session:
         self.closed = False
         self.outgoing.put_nowait(HELLO if known else {"error": {"code": "unauthorized", "detail": "no"}})
 
-    async def send(self, frame: dict[str, Any]) -> None:
-        self.frames.append(frame)
-        if "id" in frame:
-            self.outgoing.put_nowait({"id": frame["id"], "results": ok_results(frame)})
+    async def send(self, frame: str) -> None:
+        sent = json.loads(frame)
+        self.frames.append(sent)
+        if "id" in sent:
+            self.outgoing.put_nowait({"id": sent["id"], "results": ok_results(sent)})
 
     async def receive(self) -> dict[str, Any]:
         frame = await self.outgoing.get()

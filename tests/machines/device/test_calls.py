@@ -72,7 +72,7 @@ def code_of(plan: Plan) -> str:
 
 @pytest.mark.requirement("D13", "D14")
 def test_replay_comes_before_every_look_at_the_inventory() -> None:
-    known = Known(a_call(call_id="c1", state="dispatched"), {"key": "call_0/1"})
+    known = Known(a_call(call_id="c1", state="dispatched"), '{"key":"call_0/1"}')
     plan = decided(known=known, app=None, invoke=an_invoke(inventory_revision="inv_old"))
     assert [type(effect) for effect in plan.effects] == [SendSoon]
     assert [type(fact) for fact in plan.facts] == [Audited]
@@ -84,7 +84,7 @@ def test_replay_comes_before_every_look_at_the_inventory() -> None:
 
 @pytest.mark.requirement("D13", "D14")
 def test_the_same_request_is_the_same_whatever_the_order_of_its_fields() -> None:
-    known = Known(a_call(call_id="c1", params='{"text":"x","n":1}'), {"key": "call_0/1"})
+    known = Known(a_call(call_id="c1", params='{"text":"x","n":1}'), '{"key":"call_0/1"}')
     again = an_invoke(params={"n": 1.0, "text": "x"}, params_text='{"n":1.0,"text":"x"}')
     assert [type(effect) for effect in decided(known=known, invoke=again).effects] == [SendSoon]
     other = an_invoke(params={"n": True, "text": "x"}, params_text='{"n":true,"text":"x"}')

@@ -97,7 +97,7 @@ def take_invoke(tx: Tx, plan: Plan, room: Room, at: Arrival, invoke: Invoke) -> 
         key = answer_key(known.ref, known.sequence)
         entry = outbox.by_key(tx, room.runtime_id, known.conversation_id, key)
     state = InvokeState(
-        known=Known(known, entry.message if entry else None) if known is not None else None,
+        known=Known(known, entry.text if entry else None) if known is not None else None,
         view=shelf.view(invoke.agent, invoke.conversation_id),
         app=app,
         session=session,

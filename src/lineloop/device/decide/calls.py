@@ -14,7 +14,7 @@ from lineloop.device.decide.activation import drop_pointless_activation
 from lineloop.device.decide.envelopes import Address, compose_message, head_of
 from lineloop.device.decide.facts import CancelHandler, ConsentClosed, SendSoon
 from lineloop.device.decide.outcomes import end_not_begun
-from lineloop.device.decide.plan import Failure, Plan
+from lineloop.device.decide.plan import Failure, Plan, answer_key
 from lineloop.device.decide.route import Route
 from lineloop.device.decide.routing import begin, go_on
 from lineloop.device.decide.schemas import Schemas
@@ -46,10 +46,10 @@ class Invoke:
 
 @record
 class Known:
-    """An earlier call with the same id, and the message that carries its latest answer."""
+    """An earlier call with the same id, and the text of the message that carries its latest answer."""
 
     call: Call
-    message: dict[str, Any] | None
+    answer: str | None
 
 
 @record
@@ -86,8 +86,9 @@ def _replay(plan: Plan, known: Known, invoke: Invoke) -> None:
         refuse(plan, invoke, Failure(ErrorCode.CALL_CONFLICT))
         return
     plan.audit_call(known.call, "call_repeated")
-    if known.message is not None:
-        plan.effects.append(SendSoon(invoke.conversation_id, known.message["key"], known.message, True))
+    if known.answer is not None:
+        key = answer_key(known.call.ref, known.call.sequence)
+        plan.effects.append(SendSoon(invoke.conversation_id, key, known.answer, True))
 
 
 def _same_request(call: Call, invoke: Invoke) -> bool:

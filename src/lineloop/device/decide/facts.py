@@ -39,11 +39,14 @@ class ReceiptIssued:
 
 @record
 class MessageQueued:
-    """An outbox entry, known by its key. `message` is the speak item of the link: key, target, content."""
+    """An outbox entry, known by its key. `message` is the speak item of the link: key, target, content;
+    `text` its JSON text, written once for the row and for the link.
+    """
 
     conversation_id: str
     key: str
     message: dict[str, Any]
+    text: str
 
 
 @record
@@ -234,11 +237,11 @@ class CursorMoved:
 
 @record
 class SendSoon:
-    """An outbox entry for the sender. `urgent` = do not wait for company."""
+    """An outbox entry for the sender. `text` is its JSON text; `urgent` = do not wait for company."""
 
     conversation_id: str
     key: str
-    message: dict[str, Any]
+    text: str
     urgent: bool
 
 

@@ -158,8 +158,9 @@ class Plan:
 
     def speak(self, conversation_id: str, message: dict[str, Any], *, urgent: bool = True) -> None:
         """Queues a message."""
-        self.facts.append(MessageQueued(conversation_id, message["key"], message))
-        self.effects.append(SendSoon(conversation_id, message["key"], message, urgent))
+        key, text = message["key"], json.dumps(message)
+        self.facts.append(MessageQueued(conversation_id, key, message, text))
+        self.effects.append(SendSoon(conversation_id, key, text, urgent))
 
     def audit(self, event: str, **about: Any) -> None:
         self.facts.append(Audited(self.source, event, **about))

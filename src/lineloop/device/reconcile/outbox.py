@@ -34,7 +34,7 @@ class Speaker(Protocol):
     @property
     def connected(self) -> bool: ...
 
-    def submit(self, kind: ItemKind, body: dict[str, Any]) -> asyncio.Future[dict[str, Any]]: ...
+    def submit(self, kind: ItemKind, body: dict[str, Any] | str) -> asyncio.Future[dict[str, Any]]: ...
 
 
 @dataclass(slots=True)
@@ -213,7 +213,7 @@ class OutboxSender:
     async def _speak(self, conversation_id: str, batch: tuple[Entry, ...]) -> tuple[Entry, ...]:
         """Speaks a batch; answers what has to go again."""
         assert self._speaker is not None
-        answers = [self._speaker.submit(ItemKind.SPEAK, entry.message) for entry in batch]
+        answers = [self._speaker.submit(ItemKind.SPEAK, entry.text) for entry in batch]
         self._submit_positions((conversation_id,))
         results = await _all_of(answers)
         mode = await self._faults.areach(FaultSite.DEVICE_OUTBOX_AFTER_SEND)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from lineloop.kit import json
 from lineloop.kit.database import Tx
 from lineloop.kit.records import record
 
@@ -44,11 +42,13 @@ _SEE = """
 
 @record
 class Entry:
-    """An outbox row: what is spoken, in which conversation, under which key."""
+    """An outbox row: what is spoken, as JSON text of the link's item, in which conversation, under which
+    key.
+    """
 
     conversation_id: str
     key: str
-    message: dict[str, Any]
+    text: str
 
 
 @record
@@ -61,18 +61,18 @@ class Settled:
 
 
 def insert(tx: Tx, runtime_id: str, entry: Entry, now: int) -> None:
-    tx.run(_INSERT, (runtime_id, entry.conversation_id, entry.key, json.dumps(entry.message), now))
+    tx.run(_INSERT, (runtime_id, entry.conversation_id, entry.key, entry.text, now))
 
 
 def by_key(tx: Tx, runtime_id: str, conversation_id: str, key: str) -> Entry | None:
     about = {"runtime_id": runtime_id, "conversation_id": conversation_id, "key": key}
     row = tx.one(_BY_KEY, about)
-    return Entry(row[0], row[1], json.loads(row[2])) if row is not None else None
+    return Entry(row[0], row[1], row[2]) if row is not None else None
 
 
 def pending(tx: Tx, runtime_id: str) -> list[Entry]:
     rows = tx.all(_PENDING, {"runtime_id": runtime_id})
-    return [Entry(row[0], row[1], json.loads(row[2])) for row in rows]
+    return [Entry(row[0], row[1], row[2]) for row in rows]
 
 
 def count_pending(tx: Tx, runtime_id: str) -> int:

@@ -41,7 +41,7 @@ _WRITERS: dict[type[Any], _Writer] = {
     f.Audited: records.insert_audit,
     f.ReceiptIssued: lambda tx, _, fact, now: calls.insert_receipt(tx, fact, now),
     f.MessageQueued: lambda tx, runtime_id, fact, now: outbox.insert(
-        tx, runtime_id, outbox.Entry(fact.conversation_id, fact.key, fact.message), now
+        tx, runtime_id, outbox.Entry(fact.conversation_id, fact.key, fact.text), now
     ),
     f.SubSessionOpened: lambda tx, runtime_id, fact, now: sessions.insert_sub_session(
         tx, runtime_id, fact.app_session_id, fact.conversation_id, fact.app_scope, now
