@@ -54,6 +54,7 @@ from lineloop.server.upkeep.deadlines import QuestionTimer, SilentStreams
 from lineloop.server.upkeep.folding import Folding
 from lineloop.server.upkeep.notifier import Notifier
 from lineloop.server.upkeep.replicas import Replicas
+from lineloop.server.upkeep.revocations import Revocations
 from lineloop.server.wakeup.bus import Bus, Stopping
 from lineloop.server.wakeup.carriers import postgres_carrier, redis_carrier
 from lineloop.server.wakeup.relay import Carrier
@@ -210,6 +211,10 @@ class Server:
             sweep_seconds=settings.sweep_seconds,
         )
         self.services.relay = self.replicas.relay
+        if is_postgres(settings.database):
+            ended = self.services.end_of_token
+            revocations = Revocations(commits, self.clock, ended, settings.sweep_seconds)
+            self._tasks.spawn(revocations.run(), name="revocations")
         self.replicas.start(self._tasks)
 
     def _carrier(self) -> Carrier | None:

@@ -67,9 +67,7 @@ def identity_routes(services: Services) -> Routes:
     async def revoke_token(request: Request, token_id: str) -> Response:
         await services.grant(request, Verb.ADMIN)
         await commits.write(lambda tx: revoke_token_in(tx, commits.ctx, token_id))
-        services.identity.revoke(token_id)
-        services.links.end_of_token(token_id)
-        services.streams.end_of_token(token_id)
+        services.end_of_token(token_id)
         return Response(status_code=204)
 
     @router.put("/actors/{kind:path}/{key}", openapi_extra=document(RegisteredActor, body=ActorBody))

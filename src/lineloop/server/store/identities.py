@@ -13,6 +13,7 @@ VALUES (:id, :digest, :actor_pattern, :verbs, :owner_user, :created_at)
 """
 _TOKENS = "SELECT * FROM tokens WHERE revoked_at IS NULL AND id > :after ORDER BY id LIMIT :limit"
 _REVOKE = "UPDATE tokens SET revoked_at = :now WHERE id = :id AND revoked_at IS NULL"
+_REVOKED_SINCE = "SELECT id FROM tokens WHERE revoked_at >= :since"
 _USER_BY_COOKIE = "SELECT * FROM users WHERE cookie_digest = :digest"
 _INSERT_USER = """
 INSERT INTO users (key, cookie_digest, secret_digest, created_at) VALUES (:key, :cookie, :secret, :now)
@@ -112,6 +113,11 @@ def tokens(tx: Tx, *, after: str, limit: int) -> list[TokenRow]:
 
 def revoke_token(tx: Tx, token_id: str, now: int) -> bool:
     return tx.run(_REVOKE, {"id": token_id, "now": now}) == 1
+
+
+def revoked_since(tx: Tx, since: int) -> frozenset[str]:
+    """Ids of the tokens that were revoked at that time or later."""
+    return frozenset(row[0] for row in tx.all(_REVOKED_SINCE, {"since": since}))
 
 
 def user_by_cookie(tx: Tx, digest: str) -> UserRow | None:
