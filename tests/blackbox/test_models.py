@@ -76,7 +76,7 @@ def test_a_model_is_chosen_on_the_first_screen_and_kept_and_its_key_stays_in_its
 ) -> None:
     system.host = "web"
     system.start()
-    with a_page(system, code=system.ready["shell_code"]) as page:
+    with a_page(system, system.ready["shell_code"]) as page:
         assert page.welcome["model"] == {"target": "demo", "label": "demo, not AI", "chosen": False}
         assert isinstance(page.ask("models.find")["servers"], list)
         talk = Talk(system)
@@ -91,7 +91,7 @@ def test_a_model_is_chosen_on_the_first_screen_and_kept_and_its_key_stays_in_its
     asked = server.asked
     system.kill()
     system.start()
-    with a_page(system, code=system.ready["shell_code"]) as page:
+    with a_page(system, system.ready["shell_code"]) as page:
         assert page.welcome["model"] == chosen
     talk.say("/echo and once more")
     talk.answers(3)
@@ -113,7 +113,7 @@ def test_a_run_under_way_ends_with_the_model_it_began_with_and_the_next_uses_the
     system.host, system.model = "web", "openai:small"
     system.start()
     talk = Talk(system)
-    with a_page(system, code=system.ready["shell_code"]) as page:
+    with a_page(system, system.ready["shell_code"]) as page:
         talk.say("one")
         eventually(lambda: server.asked, "the model is asked", 40.0)
         assert page.ask("models.choose", target="demo")["model"]["target"] == "demo"

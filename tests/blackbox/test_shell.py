@@ -18,9 +18,11 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
 
+from lineloop.testing.shell_page import PageProof
+
 pytestmark = pytest.mark.slow
 
-HELLO: dict[str, Any] = {"tab": "t", "visible": True, "focused": True, "language": "en", "versions": [1]}
+HELLO: dict[str, Any] = {"tab": "t", "visible": True, "focused": True, "language": "en", "versions": [2]}
 
 
 @pytest.fixture
@@ -33,13 +35,16 @@ def system(tmp_path: Path) -> Generator[System]:
 
 
 @contextmanager
-def a_page(system: System, **secret: str) -> Generator[Page]:
+def a_page(system: System, secret: str) -> Generator[Page]:
     """A page that was let in."""
     url: str = system.ready["shell_url"]
     origin = Origin(url.rstrip("/"))
     with connect(f"ws{url.removeprefix('http')}shell", origin=origin, max_size=None) as socket:
         page = Page(socket)
-        page.welcome = page.ask("hello", **secret, **HELLO)
+        proof = PageProof(secret, url)
+        challenge = page.ask("hello", **proof.hello, **HELLO)
+        page.welcome = page.ask("prove", proof=proof.answer(challenge))
+        page.key = proof.key
         yield page
 
 
@@ -50,6 +55,7 @@ class Page:
         self.socket = socket
         self.parts: dict[str, Any] = {}
         self.welcome: dict[str, Any] = {}
+        self.key = ""
 
     def tell(self, kind: str, **payload: Any) -> None:
         self.socket.send(json.dumps({"v": 1, "type": kind, "payload": payload}))
@@ -95,14 +101,14 @@ def port_of(url: str) -> int:
 
 def test_a_page_and_its_timer_survive_kill_9(system: System) -> None:
     agent = Agent(system, "timekeeper")
-    with a_page(system, code=system.ready["shell_code"]) as page:
+    with a_page(system, system.ready["shell_code"]) as page:
         agent.invoke("pomodoro.start", {"minutes": 5}, "call-1")
         shown = page.shows()
         agent.wait_for("call-1", "started")
         system.ports = (port_of(system.ready["server_url"]), port_of(system.ready["shell_url"]))
         system.kill()
     system.start()
-    with a_page(system, key=page.welcome["key"]) as again:
+    with a_page(system, page.key) as again:
         back = again.foreground()
         assert (back["instance_id"], back["confirmed"]) == (shown["instance_id"], True)
 
@@ -112,8 +118,8 @@ def test_open_prints_a_link_that_lets_in_once(system: System) -> None:
     assert answer.returncode == 0, answer.stderr
     link = answer.stdout.strip()
     assert link.startswith(system.ready["shell_url"] + "#code=")
-    with a_page(system, code=link.partition("=")[2]) as page:
-        assert "key" in page.welcome
+    with a_page(system, link.partition("=")[2]) as page:
+        assert page.welcome["host_session_id"]
 
 
 def test_open_says_when_nothing_runs(tmp_path: Path) -> None:
@@ -137,8 +143,8 @@ def test_h09_the_listeners_are_on_loopback_only(system: System) -> None:
 
 @pytest.mark.requirement("H08")
 def test_h08_no_code_or_key_is_in_logs_arguments_or_refusals(system: System) -> None:
-    with a_page(system, code=system.ready["shell_code"]) as page:
-        key = page.welcome["key"]
+    with a_page(system, system.ready["shell_code"]) as page:
+        key = page.key
     opened = lineloop("open", "--data-dir", str(system.data_dir), "--no-open").stdout.strip()
     arguments = Path(f"/proc/{system.pid}/cmdline").read_bytes().decode()
     environment = Path(f"/proc/{system.pid}/environ").read_bytes().decode()
@@ -155,7 +161,7 @@ def test_h08_no_code_or_key_is_in_logs_arguments_or_refusals(system: System) -> 
 @pytest.mark.requirement("X05")
 def test_x05_control_characters_of_an_app_are_encoded_in_logs(system: System) -> None:
     message = 'fine\r\n{"event":"forged"}\x1b[2J\u202e'
-    with a_page(system, code=system.ready["shell_code"]) as page:
+    with a_page(system, system.ready["shell_code"]) as page:
         conversation = system.call("POST", "/conversations", {"name": "somewhere"})["id"]
         page.ask("apps.launch", app_scope="pomodoro", conversation_id=conversation)
         opened = page.ask("surface.open", instance_id=page.foreground()["instance_id"])
@@ -184,7 +190,7 @@ def test_h15_without_a_credential_there_is_nothing_but_the_static_shell(system: 
 
 
 def test_a_stop_says_goodbye_to_open_pages(system: System) -> None:
-    with a_page(system, code=system.ready["shell_code"]) as page:
+    with a_page(system, system.ready["shell_code"]) as page:
         assert system.stop() == 0
         with pytest.raises(ConnectionClosed):
             while True:

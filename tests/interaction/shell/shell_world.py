@@ -27,6 +27,7 @@ from lineloop.kit import json
 from lineloop.kit.ids import Ids
 from lineloop.testing.clock import FakeClock
 from lineloop.testing.device_world import DeviceWorld, device_world
+from lineloop.testing.shell_page import PageProof
 from lineloop.testing.waiting import until
 
 STATIC = {
@@ -51,6 +52,7 @@ class ShellPage:
 
     connection: ClientConnection
     welcome: dict[str, Any] = field(default_factory=dict[str, Any])
+    key: str = ""
     parts: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     answers: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
@@ -290,9 +292,11 @@ class ShellWorld:
     ) -> ShellPage:
         """A page that has been let in, by a new code or by its key."""
         page = await self.connect()
-        secret = {"key": key} if key is not None else {"code": self.host.new_code()}
-        hello = {"tab": tab, "visible": visible, "focused": focused, "language": language, "versions": [1]}
-        page.welcome = await page.ask("hello", **secret, **hello)
+        proof = PageProof(key or self.host.new_code(), self.shell_url)
+        hello = {"tab": tab, "visible": visible, "focused": focused, "language": language, "versions": [2]}
+        challenge = await page.ask("hello", **proof.hello, **hello)
+        page.welcome = await page.ask("prove", proof=proof.answer(challenge))
+        page.key = key or proof.key
         await page.until_part("workspace", lambda _: True)
         await page.until_part("apps", lambda _: True)
         return page

@@ -20,11 +20,13 @@ from websockets.exceptions import InvalidStatus
 
 from lineloop.device.host.web.access import CODE_LIFE_SECONDS
 from lineloop.device.host.web.frames import MAX_PAGE_FRAME_BYTES
+from lineloop.device.host.web.handshake import root_of, verifier_of
 from lineloop.kit import json
 from lineloop.testing.device_world import CONVERSATION
+from lineloop.testing.shell_page import PageProof
 from lineloop.testing.waiting import until
 
-HELLO: dict[str, Any] = {"tab": "t", "visible": True, "focused": True, "language": "en", "versions": [1]}
+HELLO: dict[str, Any] = {"tab": "t", "visible": True, "focused": True, "language": "en", "versions": [2]}
 
 
 async def raw(port: int, request: bytes) -> bytes:
@@ -54,14 +56,62 @@ async def a_surface(world: ShellWorld) -> tuple[ShellPage, SurfaceFrame]:
 async def test_a_code_opens_once_and_the_key_it_gave_opens_again(tmp_path: Path) -> None:
     async with shell_world(tmp_path) as world:
         code = world.host.new_code()
-        first = await world.connect()
-        welcome = await first.ask("hello", code=code, **HELLO)
-        assert len(welcome["key"]) >= 43
-        again = await world.page(key=welcome["key"])
-        assert "key" not in again.welcome
+        first = PageProof(code, world.shell_url)
+        page = await world.connect()
+        challenge = await page.ask("hello", **first.hello, **HELLO)
+        await page.ask("prove", proof=first.answer(challenge))
+        assert len(first.key) >= 43
+        await world.page(key=first.key)
         used = await world.connect()
-        assert await used.refused("hello", code=code, **HELLO) == "unauthorized"
+        again = PageProof(code, world.shell_url)
+        assert await used.refused("hello", **again.hello, **HELLO) == "unauthorized"
         assert await used.close_code() == 4401
+
+
+@pytest.mark.requirement("H07")
+async def test_h07_a_device_is_asked_for_its_proof_and_a_page_that_cannot_give_its_own_stays_out(
+    tmp_path: Path,
+) -> None:
+    async with shell_world(tmp_path) as world:
+        known = await world.page()
+        code = world.host.new_code()
+        for secret in (code, known.key):
+            proof = PageProof(secret, world.shell_url)
+            for wrong in ("", "no hex", "00" * 32, proof.hello["name"]):
+                page = await world.connect()
+                challenge = await page.ask("hello", **proof.hello, **HELLO)
+                assert proof.answer(challenge)
+                assert await page.refused("prove", proof=wrong or "0") == "unauthorized"
+                assert await page.close_code() == 4401
+        # Nobody was let in by that, and neither code nor key was used up.
+        await world.page(key=known.key)
+        page = await world.connect()
+        proof = PageProof(code, world.shell_url)
+        await page.ask("prove", proof=proof.answer(await page.ask("hello", **proof.hello, **HELLO)))
+
+
+async def test_a_proof_counts_on_its_own_connection_only(tmp_path: Path) -> None:
+    async with shell_world(tmp_path) as world:
+        known = await world.page()
+        proof = PageProof(known.key, world.shell_url)
+        first, second = await world.connect(), await world.connect()
+        said = proof.answer(await first.ask("hello", **proof.hello, **HELLO))
+        await second.ask("hello", **proof.hello, **HELLO)
+        assert await second.refused("prove", proof=said) == "unauthorized"
+        await first.ask("prove", proof=said)
+
+
+async def test_of_two_pages_with_one_code_one_is_let_in(tmp_path: Path) -> None:
+    async with shell_world(tmp_path) as world:
+        code = world.host.new_code()
+        proofs = [PageProof(code, world.shell_url) for _ in range(2)]
+        pages = [await world.connect() for _ in proofs]
+        said = [
+            proof.answer(await page.ask("hello", **proof.hello, **HELLO))
+            for page, proof in zip(pages, proofs, strict=True)
+        ]
+        await pages[0].ask("prove", proof=said[0])
+        assert await pages[1].refused("prove", proof=said[1]) == "unauthorized"
 
 
 @pytest.mark.requirement("H07")
@@ -69,13 +119,14 @@ async def test_h07_wrong_expired_and_missing_credentials_are_refused_alike(tmp_p
     async with shell_world(tmp_path) as world:
         late = world.host.new_code()
         await world.clock.advance(CODE_LIFE_SECONDS + 1)
-        for secret in ({"code": late}, {"code": "guessed"}, {"key": "guessed"}, {}):
+        for secret in (late, "guessed", None):
             page = await world.connect()
-            assert await page.refused("hello", **secret, **HELLO) == "unauthorized"
+            said = {} if secret is None else PageProof(secret, world.shell_url).hello
+            assert await page.refused("hello", **said, **HELLO) == "unauthorized"
             assert await page.close_code() == 4401
-        silent = await world.connect()
-        await silent.send('{"v":1,"id":"1","type":"models.find","payload":{}}')
-        assert await silent.close_code() == 4400
+        other = await world.connect()
+        assert await other.refused("models.find") == "bridge_invalid"
+        assert await other.close_code() == 4400
 
 
 async def test_a_connection_that_does_not_say_hello_is_ended(tmp_path: Path) -> None:
@@ -91,7 +142,7 @@ async def test_pages_that_break_off_at_any_moment_harm_nobody(
     async with shell_world(tmp_path) as world:
         for said in range(4):
             page = await world.connect()
-            hello = {**HELLO, "code": world.host.new_code()}
+            hello = {**HELLO, **PageProof(world.host.new_code(), world.shell_url).hello}
             if said:
                 await page.send(json.dumps({"v": 1, "id": "h", "type": "hello", "payload": hello}))
             for _ in range(said * 10):
@@ -107,19 +158,23 @@ async def test_pages_that_break_off_at_any_moment_harm_nobody(
 async def test_a_shell_of_another_version_is_told_so(tmp_path: Path) -> None:
     async with shell_world(tmp_path) as world:
         page = await world.connect()
-        hello = {**HELLO, "versions": [2], "code": world.host.new_code()}
-        assert await page.refused("hello", **hello) == "protocol_version_unsupported"
+        old = {**HELLO, "versions": [1], "code": world.host.new_code()}
+        assert await page.refused("hello", **old) == "protocol_version_unsupported"
+        assert await page.close_code() == 4400
 
 
-async def test_keys_are_kept_as_digests_and_unused_ones_end(tmp_path: Path) -> None:
+async def test_of_keys_only_what_checks_them_is_kept_and_unused_ones_end(tmp_path: Path) -> None:
     async with shell_world(tmp_path) as world:
         page = await world.page()
-        (digest,) = (await world.device.rows("SELECT digest FROM shell_keys"))[0]
-        assert re.fullmatch("[0-9a-f]{64}", digest)
-        assert page.welcome["key"] not in digest
+        root = root_of(page.key)
+        row = (await world.device.rows("SELECT name, page_check, device_key FROM shell_keys"))[0]
+        made = verifier_of(root)
+        assert tuple(row) == (made.name, made.page_check, made.device_key)
+        assert not {page.key.encode(), root} & {bytes(part) for part in row[1:]}
         world.clock.jump(91 * 24 * 3600)
         stale = await world.connect()
-        assert await stale.refused("hello", key=page.welcome["key"], **HELLO) == "unauthorized"
+        said = PageProof(page.key, world.shell_url).hello
+        assert await stale.refused("hello", **said, **HELLO) == "unauthorized"
 
 
 # ── names and origins ───────────────────────────────────────────────────────────────────────────────────────
@@ -398,11 +453,12 @@ async def test_h08_neither_codes_nor_keys_are_in_logs_or_errors(
     async with shell_world(tmp_path) as world:
         code = world.host.new_code()
         page = await world.connect()
-        welcome = await page.ask("hello", code=code, **HELLO)
+        proof = PageProof(code, world.shell_url)
+        welcome = await page.ask("prove", proof=proof.answer(await page.ask("hello", **proof.hello, **HELLO)))
         wrong = await world.connect()
-        await wrong.refused("hello", key=f"not-{welcome['key']}", **HELLO)
+        await wrong.refused("hello", key=proof.key, **{**HELLO, "versions": [1]})
         await wrong.close_code()
-        answers = json.dumps(list(wrong.answers.values()))
+        answers = json.dumps([welcome, *page.answers.values(), *wrong.answers.values()])
     said = capsys.readouterr()
-    for secret in (code, welcome["key"]):
+    for secret in (code, proof.key):
         assert secret not in said.out + said.err + answers

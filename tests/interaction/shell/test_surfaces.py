@@ -234,7 +234,7 @@ async def test_b07_an_action_or_a_write_that_comes_again_has_its_effect_once(tmp
 @pytest.mark.requirement("B15")
 async def test_b15_two_clients_that_answer_each_update_are_ended_by_their_rate(tmp_path: Path) -> None:
     async with an_app(tmp_path) as (world, page, instance_id):
-        other = await world.page(key=page.welcome["key"], tab="two")
+        other = await world.page(key=page.key, tab="two")
         surfaces = [
             await SurfaceFrame.connected(page, instance_id),
             await SurfaceFrame.connected(other, instance_id),
@@ -287,7 +287,7 @@ async def test_b16_errors_tell_codes_and_few_words(tmp_path: Path) -> None:
 async def test_a_page_has_no_say_about_another_page_s_surface(tmp_path: Path) -> None:
     async with an_app(tmp_path) as (world, page, instance_id):
         surface = await SurfaceFrame.connected(page, instance_id)
-        other = await world.page(key=page.welcome["key"], tab="two")
+        other = await world.page(key=page.key, tab="two")
         await other.tell("surface.close", launch=surface.launch, reason="crashed")
         await other.tell("frame", launch=surface.launch, text="{}")
         assert await other.ask("intent", **_show_chat()) == {}

@@ -41,7 +41,7 @@ async def test_a_reloaded_page_sees_the_same_and_interrupts_nothing(tmp_path: Pa
         await ask_for_a_timer(world)
         shown = await page.shown()
         await page.leave()
-        again = await world.page(key=page.welcome["key"], tab="one")
+        again = await world.page(key=page.key, tab="one")
         assert await again.foreground() == shown
         assert world.device.story("call-1") == ["starting", "started"]
         sql = "SELECT event FROM audit WHERE event LIKE 'host\\_%' ESCAPE '\\' ORDER BY number"
@@ -52,7 +52,7 @@ async def test_a_reloaded_page_sees_the_same_and_interrupts_nothing(tmp_path: Pa
 async def test_two_pages_see_one_truth_and_the_focused_one_speaks_for_the_display(tmp_path: Path) -> None:
     async with shell_world(tmp_path) as world:
         first = await world.page(tab="one")
-        second = await world.page(key=first.welcome["key"], tab="two")
+        second = await world.page(key=first.key, tab="two")
         await second.until_part("workspace", lambda w: w["lease"])
         await first.until_part("workspace", lambda w: not w["lease"])
         await ask_for_a_timer(world)
@@ -89,7 +89,7 @@ async def test_a_hidden_page_shows_nothing_and_changes_nothing(tmp_path: Path) -
 async def test_the_lease_goes_to_another_visible_page_when_its_holder_is_gone(tmp_path: Path) -> None:
     async with shell_world(tmp_path) as world:
         first = await world.page(tab="one")
-        second = await world.page(key=first.welcome["key"], tab="two")
+        second = await world.page(key=first.key, tab="two")
         await second.until_part("workspace", lambda w: w["lease"])
         await second.leave()
         await first.until_part("workspace", lambda w: w["lease"])
@@ -168,7 +168,7 @@ async def test_a_dead_device_comes_back_to_what_its_page_showed(tmp_path: Path) 
         await ask_for_a_timer(world)
         shown = await page.shown()
         await world.restart()
-        again = await world.page(key=page.welcome["key"], tab="one")
+        again = await world.page(key=page.key, tab="one")
         back = await again.foreground()
         assert (back["instance_id"], back["confirmed"]) == (shown["instance_id"], True)
         await world.clock.advance(300)
@@ -181,7 +181,7 @@ async def test_a_showing_that_a_dead_device_asked_for_is_asked_for_again(tmp_pat
         await ask_for_a_timer(world)
         await page.foreground()
         await world.restart()
-        again = await world.page(key=page.welcome["key"])
+        again = await world.page(key=page.key)
         await again.shown()
         assert await world.device.stages("call-1", "started") == ["starting", "started"]
 

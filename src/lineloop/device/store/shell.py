@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from lineloop.kit.database import Tx
+from lineloop.kit.records import record
 
-_INSERT_KEY = "INSERT INTO shell_keys (runtime_id, digest, created_at, used_at) VALUES (?, ?, ?, ?)"
+_INSERT_KEY = """
+  INSERT INTO shell_keys (runtime_id, name, page_check, device_key, created_at, used_at)
+  VALUES (:runtime_id, :name, :page_check, :device_key, :now, :now)
+"""
 _FORGET_KEYS = """
-  DELETE FROM shell_keys WHERE runtime_id = :runtime_id AND (used_at < :unused_since OR digest IN (
-    SELECT digest FROM shell_keys WHERE runtime_id = :runtime_id ORDER BY used_at DESC LIMIT -1 OFFSET :kept))
+  DELETE FROM shell_keys WHERE runtime_id = :runtime_id AND (used_at < :unused_since OR name IN (
+    SELECT name FROM shell_keys WHERE runtime_id = :runtime_id ORDER BY used_at DESC LIMIT -1 OFFSET :kept))
 """
 _USE_KEY = """
-  UPDATE shell_keys SET used_at = ? WHERE runtime_id = ? AND digest = ? AND used_at >= ?
+  UPDATE shell_keys SET used_at = ? WHERE runtime_id = ? AND name = ? AND used_at >= ?
 """
+_KEY_NAMED = """
+  SELECT page_check, device_key FROM shell_keys WHERE runtime_id = ? AND name = ? AND used_at >= ?
+"""
+_KEYS = """
+  SELECT name, created_at, used_at FROM shell_keys WHERE runtime_id = ? AND used_at >= ?
+  ORDER BY used_at DESC, name
+"""
+_REVOKE_KEY = "DELETE FROM shell_keys WHERE runtime_id = ? AND name = ?"
 _SAVE_SNAPSHOT = """
   INSERT INTO surface_snapshots (runtime_id, instance_id, data, updated_at)
   SELECT :runtime_id, :instance_id, :data, :now
@@ -25,15 +37,51 @@ _SNAPSHOT = """
 _FORGET_SNAPSHOT = "DELETE FROM surface_snapshots WHERE runtime_id = ? AND instance_id = ?"
 
 
-def insert_key(tx: Tx, runtime_id: str, digest: str, now: int, *, unused_since: int, kept: int) -> None:
+@record
+class ShellKey:
+    """What checks a page's key (see the web host's handshake)."""
+
+    page_check: bytes
+    device_key: bytes
+
+
+@record
+class KeyUse:
+    """When a page's key was made and last used, epoch milliseconds. The name is no secret."""
+
+    name: str
+    created_at: int
+    used_at: int
+
+
+def insert_key(
+    tx: Tx, runtime_id: str, name: str, key: ShellKey, now: int, *, unused_since: int, kept: int
+) -> None:
     """Keeps a new key; forgets those unused since then, and all but the `kept` used last."""
-    tx.run(_INSERT_KEY, (runtime_id, digest, now, now))
+    about = {"runtime_id": runtime_id, "name": name, "now": now}
+    tx.run(_INSERT_KEY, {**about, "page_check": key.page_check, "device_key": key.device_key})
     tx.run(_FORGET_KEYS, {"runtime_id": runtime_id, "unused_since": unused_since, "kept": kept})
 
 
-def use_key(tx: Tx, runtime_id: str, digest: str, now: int, *, unused_since: int) -> bool:
+def use_key(tx: Tx, runtime_id: str, name: str, now: int, *, unused_since: int) -> bool:
     """Whether this key is known; if so it has been used now."""
-    return tx.run(_USE_KEY, (now, runtime_id, digest, unused_since)) == 1
+    return tx.run(_USE_KEY, (now, runtime_id, name, unused_since)) == 1
+
+
+def key_named(tx: Tx, runtime_id: str, name: str, *, unused_since: int) -> ShellKey | None:
+    """What checks the key of this name, None when there is none that was used since then."""
+    row = tx.one(_KEY_NAMED, (runtime_id, name, unused_since))
+    return ShellKey(row[0], row[1]) if row is not None else None
+
+
+def keys(tx: Tx, runtime_id: str, *, unused_since: int) -> list[KeyUse]:
+    """All keys that let a page in, the last used first."""
+    return [KeyUse(*row) for row in tx.all(_KEYS, (runtime_id, unused_since))]
+
+
+def revoke_key(tx: Tx, runtime_id: str, name: str) -> bool:
+    """Whether there was such a key; it lets nobody in from now on."""
+    return tx.run(_REVOKE_KEY, (runtime_id, name)) == 1
 
 
 def save_snapshot(tx: Tx, runtime_id: str, instance_id: str, data: str, now: int) -> bool:

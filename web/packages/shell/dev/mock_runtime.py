@@ -17,6 +17,15 @@ import uvicorn
 
 from lineloop.device.host.web import shell_app
 from lineloop.device.host.web.content import ContentApp
+from lineloop.device.host.web.handshake import (
+    Talk,
+    Verifier,
+    device_proof,
+    is_page,
+    next_key,
+    root_of,
+    verifier_of,
+)
 from lineloop.device.host.web.launches import Launch, Launches, ServedFile, SurfaceFiles
 from lineloop.kit.clock import SystemClock
 from lineloop.kit.ids import Ids
@@ -95,6 +104,8 @@ class MockRuntime:
 
     def __init__(self) -> None:
         self.code = "once"
+        self._secrets = {verifier_of(root_of(self.code)).name: root_of(self.code)}
+        self._asked: dict[Callable[[str], Awaitable[None]], tuple[bytes, Verifier, Talk]] = {}
         self.parts: dict[str, State] = {
             "workspace": {"lease": True, "foreground": None, "conversations": {}, "closing": []},
             "apps": {
@@ -191,8 +202,26 @@ class MockRuntime:
                 self.heard.append(frame)
                 await self._answer(frame, say)
         finally:
+            self._asked.pop(say, None)
             with contextlib.suppress(ValueError):
                 self._pages.remove(say)
+
+    def _challenge(self, payload: State, say: Callable[[str], Awaitable[None]]) -> State | None:
+        """The device's proof for a page that names a secret we know."""
+        root = self._secrets.get(payload["name"])
+        if root is None:
+            return None
+        talk = Talk(self.shell_origin, payload["name"], payload["nonce"], "device-nonce")
+        self._asked[say] = (root, verifier_of(root), talk)
+        return {"nonce": talk.device_nonce, "proof": device_proof(verifier_of(root), talk)}
+
+    def _is_let_in(self, payload: State, say: Callable[[str], Awaitable[None]]) -> bool:
+        root, verifier, talk = self._asked[say]
+        if not is_page(verifier, talk, payload["proof"]):
+            return False
+        key = root_of(next_key(root, talk))
+        self._secrets[verifier_of(key).name] = key
+        return True
 
     async def _answer(self, frame: State, say: Callable[[str], Awaitable[None]]) -> None:
         kind, payload = frame["type"], frame["payload"]
@@ -201,21 +230,25 @@ class MockRuntime:
             return
         if "id" not in frame:
             return
-        if kind == "hello" and payload.get("code") != self.code and payload.get("key") != "key":
+        challenge = self._challenge(payload, say) if kind == "hello" else None
+        refused = (
+            challenge is None if kind == "hello" else kind == "prove" and not self._is_let_in(payload, say)
+        )
+        if refused:
             error = {"code": "unauthorized", "message": "no"}
             await say(json.dumps({"v": 1, "reply_to": frame["id"], "error": error}))
             return
-        await say(json.dumps({"v": 1, "reply_to": frame["id"], "ok": await self._ok(kind, payload)}))
-        if kind == "hello":
+        ok = challenge if challenge is not None else await self._ok(kind, payload)
+        await say(json.dumps({"v": 1, "reply_to": frame["id"], "ok": ok}))
+        if kind == "prove":
             self._pages.append(say)
             await self.push()
         elif kind in ("intent", "apps.launch", "consent.answer"):
             await self._obey(kind, payload)
 
     async def _ok(self, kind: str, payload: State) -> State:
-        if kind == "hello":
+        if kind == "prove":
             return {
-                **({"key": "key"} if "code" in payload else {}),
                 "host_session_id": "hs_1",
                 "content_origin": self.content_origin,
                 "device_key": "laptop",

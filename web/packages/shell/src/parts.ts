@@ -2,6 +2,7 @@
 
 import { language } from "./i18n/index.ts";
 import { pageAccess } from "./runtime/access.ts";
+import { proverFor } from "./runtime/handshake.ts";
 import { openChat, type ChatSession } from "./runtime/chat-session.ts";
 import { RuntimeClient, type Socket } from "./runtime/client.ts";
 import { Store } from "./runtime/store.ts";
@@ -51,6 +52,7 @@ export function makeParts(page: Window, time: Time = PAGE_TIME): Parts {
   const client = new RuntimeClient({
     connect: () => connect(page),
     access: pageAccess(page),
+    prove: proverFor(page.location.origin),
     time,
     greeting: () => ({ tab, language: language.get(), ...sight() }),
   });

@@ -3,6 +3,7 @@
 import type { JsonObject } from "@lineloop/ui-model";
 import type { Access } from "../src/runtime/access.ts";
 import { RuntimeClient, type Socket } from "../src/runtime/client.ts";
+import type { Prover } from "../src/runtime/handshake.ts";
 import type { Time } from "../src/runtime/time.ts";
 
 export class FakeTime implements Time {
@@ -116,6 +117,14 @@ export class FakeSocket implements Socket {
   }
 }
 
+/** Proofs that read well. What is really computed is bound by golden/shell/handshake.json. */
+const proveAtOnce: Prover = (secret) =>
+  Promise.resolve({
+    hello: { name: `name of ${secret}`, nonce: "page" },
+    answer: (challenge) => Promise.resolve(challenge["proof"] === `device knows ${secret}` ? `page knows ${secret}` : null),
+    key: () => Promise.resolve(`key for ${secret}`),
+  });
+
 export class World {
   readonly time = new FakeTime();
   readonly access = new FakeAccess();
@@ -130,6 +139,7 @@ export class World {
         return socket;
       },
       access: this.access,
+      prove: proveAtOnce,
       time: this.time,
       greeting: () => ({ tab: "tab_1", visible: true, focused: true, language: "en" }),
     });
@@ -147,7 +157,11 @@ export class World {
     socket.onopen?.();
     await settle();
     const hello = socket.sent.find((frame) => frame.type === "hello");
-    socket.answer(hello?.id, { host_session_id: "hs_1", content_origin: "http://c", heartbeat_ms: 15_000, ...more });
+    const secret = String(hello?.payload["name"]).replace("name of ", "");
+    socket.answer(hello?.id, { nonce: "device", proof: `device knows ${secret}` });
+    await settle();
+    const prove = socket.sent.find((frame) => frame.type === "prove");
+    socket.answer(prove?.id, { host_session_id: "hs_1", content_origin: "http://c", heartbeat_ms: 15_000, ...more });
     await settle();
     return socket;
   }

@@ -70,8 +70,10 @@ _FROM_PAGE: Mapping[str, Shape] = {
             "language": one_of(*LANGUAGES),
             "versions": _is_versions,
         },
-        {"code": is_name, "key": is_name},
+        # Pages of version 1 sent their code or key: such a hello is read to be answered, and nothing more.
+        {"name": is_name, "nonce": is_name, "code": is_name, "key": is_name},
     ),
+    "prove": _ask({"proof": is_name}),
     "page": _tell({"visible": is_bool, "focused": is_bool}),
     "intent": _ask({"kind": one_of(*INTENTS), "conversation_id": is_name}, {"instance_id": is_name_or_null}),
     "apps.launch": _ask({"app_scope": is_name, "conversation_id": is_name}),

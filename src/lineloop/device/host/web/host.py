@@ -73,9 +73,9 @@ class WebHost:
         self._ids = ids
         self._clock = clock
         self._stand_in = ids.make("hst") if stand_in else None
-        self.access = Access(ids)
         self.launches = Launches(ids, BOOT.read_bytes())
         self.shell_origin = f"http://{LOOPBACK}:{shell_port}"
+        self.access = Access(ids, self.shell_origin)
         self.content = ContentApp(self.launches, port=content_port, shell_origin=self.shell_origin)
         self.shell = ShellApp(static, self._serve, port=shell_port, content_origin=self.content.origin)
         self.lease = ForegroundLease()

@@ -36,7 +36,7 @@ from lineloop.protocol.errors import InvalidRequest, LimitExceeded, LoopError, N
 if TYPE_CHECKING:
     from lineloop.device.host.web.host import WebHost
 
-VERSION = 1
+VERSION = 2
 HELLO_SECONDS = 5.0
 HEARTBEAT_MS = 15_000
 MAX_REQUESTS = 200
@@ -143,38 +143,62 @@ class Visit:
 
     async def _admit(self) -> Page:
         """Raises PageGone for a page that is not let in; it has been told why."""
+        frame = await self._first("hello")
+        request_id, hello = str(frame.id), frame.payload
+        host = self._host
+        if host.full:
+            await self._bye("not_now", 2_000)
+            raise PageGone("not now", FULL)
+        if VERSION not in hello["versions"]:
+            error = LoopError(
+                "this page is of another version than the device: reload it",
+                code=ErrorCode.PROTOCOL_VERSION_UNSUPPORTED,
+                detail={"versions": [VERSION]},
+            )
+            await self._say_error(request_id, error)
+            raise PageGone("version", NO_HELLO)
+        try:
+            challenge = await host.access.challenge(hello.get("name"), hello.get("nonce"))
+            await self._send_text(encode_ok(request_id, challenge.to_wire()))
+            answer = await self._first("prove")
+            request_id = str(answer.id)
+            await host.access.admit(challenge, answer.payload["proof"])
+        except LoopError as error:
+            await self._say_error(request_id, error)
+            code = UNAUTHORIZED if error.code is ErrorCode.UNAUTHORIZED else 1011
+            raise PageGone("not let in", code) from None
+        except DatabaseError as error:
+            await self._say_error(request_id, StorageUnavailable(str(error)))
+            raise PageGone("not let in", 1011) from None
+        return await self._greet(request_id, hello)
+
+    async def _first(self, kind: str) -> Frame:
+        """The request that has to come now. Raises PageGone for everything else, which has been answered."""
         try:
             text = await with_timeout(self._clock, HELLO_SECONDS, self._next())
         except TimeoutError:
+            await self._bye("no_hello", 0)
             raise PageGone("no hello", TOO_LATE) from None
         if text is None:
             raise PageGone("gone", 1000)
         try:
             frame = decode(text, Direction.TO_RUNTIME)
+            if isinstance(frame, Answer) or frame.type != kind:
+                asked = None if isinstance(frame, Answer) else frame.id
+                raise FrameRefused(f"{kind} comes first", request_id=asked)
         except FrameRefused as refused:
             await self._say_error(refused.request_id, refused)
+            await self._bye(str(refused.code), 0)
             raise PageGone("no hello", NO_HELLO) from None
-        if isinstance(frame, Answer) or frame.type != "hello" or frame.id is None:
-            raise PageGone("no hello", NO_HELLO)
-        return await self._greet(frame.id, frame.payload)
+        return frame
+
+    async def _bye(self, reason: str, retry_ms: int) -> None:
+        await self._send_text(encode("bye", {"reason": reason, "retry_ms": retry_ms}))
 
     async def _greet(self, request_id: str, hello: dict[str, Any]) -> Page:
         host = self._host
-        if host.full:
-            await self._send_text(encode("bye", {"reason": "not_now", "retry_ms": 2_000}))
-            raise PageGone("not now", FULL)
-        if VERSION not in hello["versions"]:
-            error = LoopError("this shell is of another version", code=ErrorCode.PROTOCOL_VERSION_UNSUPPORTED)
-            await self._say_error(request_id, error)
-            raise PageGone("version", NO_HELLO)
-        try:
-            key = await host.access.admit(code=hello.get("code"), key=hello.get("key"))
-        except LoopError as error:
-            await self._say_error(request_id, error)
-            code = UNAUTHORIZED if error.code is ErrorCode.UNAUTHORIZED else 1011
-            raise PageGone("not let in", code) from None
         page = host.new_page(hello["tab"], hello["language"])
-        await self._send_text(encode_ok(request_id, self._welcome(page, key)))
+        await self._send_text(encode_ok(request_id, self._welcome(page)))
         again = host.seen_before(page)
         self._set_visible(page, visible=hello["visible"], focused=hello["focused"])
         host.enter(page)
@@ -182,9 +206,9 @@ class Visit:
             host.note_soon(page, IntentKind.RELOADED)
         return page
 
-    def _welcome(self, page: Page, key: str | None) -> dict[str, Any]:
+    def _welcome(self, page: Page) -> dict[str, Any]:
         stage = self._host.stage
-        welcome: dict[str, Any] = {
+        return {
             "host_session_id": page.host_session_id,
             "content_origin": self._host.content.origin,
             "device_key": stage.foundation.runtime_id,
@@ -192,7 +216,6 @@ class Visit:
             "heartbeat_ms": HEARTBEAT_MS,
             "model": stage.models.current().to_wire() if stage.models is not None else None,
         }
-        return welcome if key is None else {"key": key, **welcome}
 
     async def _say_error(self, request_id: str | None, error: LoopError) -> None:
         if request_id is not None:
@@ -213,7 +236,7 @@ class Visit:
         except FrameRefused as refused:
             self._refuse(page, refused, refused.request_id)
             return
-        if isinstance(frame, Answer) or frame.type == "hello":
+        if isinstance(frame, Answer) or frame.type in ("hello", "prove"):
             request_id = None if isinstance(frame, Answer) else frame.id
             error = LoopError("this page has said hello", code=ErrorCode.ALREADY_CONNECTED)
             self._refuse(page, error, request_id)

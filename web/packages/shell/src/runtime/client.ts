@@ -6,6 +6,7 @@
 import type { ErrorCode, JsonObject } from "@lineloop/ui-model";
 import type { Access } from "./access.ts";
 import type { LinkPhase } from "./chat-core.ts";
+import type { Prover } from "./handshake.ts";
 import { Store } from "./store.ts";
 import { freshId, type Time } from "./time.ts";
 import { event, isTooLarge, lost, object, read, request, tooLarge, type Incoming } from "./wire.ts";
@@ -22,6 +23,7 @@ export interface Socket {
 export interface ClientParts {
   readonly connect: () => Socket;
   readonly access: Access;
+  readonly prove: Prover;
   readonly time: Time;
   /** The rest of `hello`: tab, visible, focused, language. */
   readonly greeting: () => JsonObject;
@@ -33,6 +35,7 @@ const HELLO_WAIT_MS = 10_000;
 const ANSWER_WAIT_MS = 30_000;
 const HEARTBEAT_MS = 15_000;
 const UNAUTHENTICATED = 4401;
+const SHELL_VERSION = 2;
 
 interface Pending {
   readonly resolve: (ok: JsonObject) => void;
@@ -155,19 +158,29 @@ export class RuntimeClient {
 
   async #greet(socket: Socket): Promise<void> {
     const code = this.#code;
-    const key = this.#parts.access.key();
-    if (code === null && key === null) {
+    const secret = code ?? this.#parts.access.key();
+    if (secret === null) {
       this.#shutOut();
       return;
     }
     this.#greetedByCode = code !== null;
-    const hello = { ...this.#parts.greeting(), versions: [1], ...(code === null ? { key } : { code }) };
     try {
-      const welcome = await this.#ask(socket, "hello", hello, HELLO_WAIT_MS);
+      const welcome = await this.#prove(socket, secret, code !== null);
       if (this.#socket === socket) this.#enter(socket, welcome);
     } catch (error) {
       if (this.#socket === socket) this.#goAway(isShutOut(error) ? UNAUTHENTICATED : 1006);
     }
+  }
+
+  // Whoever cannot prove that it is the Runtime is not: the page then waits for the Runtime to come back.
+  async #prove(socket: Socket, secret: string, byCode: boolean): Promise<JsonObject> {
+    const proof = await this.#parts.prove(secret);
+    const hello = { ...this.#parts.greeting(), ...proof.hello, versions: [SHELL_VERSION] };
+    const said = await proof.answer(await this.#ask(socket, "hello", hello, HELLO_WAIT_MS));
+    if (said === null) throw lost();
+    const welcome = await this.#ask(socket, "prove", { proof: said }, HELLO_WAIT_MS);
+    if (byCode) this.#parts.access.keep(await proof.key());
+    return welcome;
   }
 
   #takeCode(): void {
@@ -175,14 +188,12 @@ export class RuntimeClient {
   }
 
   #enter(socket: Socket, welcome: JsonObject): void {
-    if (typeof welcome["key"] === "string") this.#parts.access.keep(welcome["key"]);
     const beat = typeof welcome["heartbeat_ms"] === "number" ? welcome["heartbeat_ms"] : HEARTBEAT_MS;
     this.#code = null;
     this.#attempt = 0;
     this.#heard = this.#parts.time.now();
     this.#watch(socket, Math.max(1_000, beat));
-    const { key: _secret, ...rest } = welcome;
-    this.welcome.set(rest);
+    this.welcome.set(welcome);
     this.link.set("online");
     for (const listener of [...this.#online]) listener();
   }

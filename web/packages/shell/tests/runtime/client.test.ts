@@ -2,16 +2,16 @@ import { expect, test } from "vitest";
 import { waitBefore } from "../../src/runtime/client.ts";
 import { settle, World } from "../world.ts";
 
-test("a page with a code of the address greets with it and keeps the key it gets", async () => {
+test("a page with a code of the address proves that it knows it and keeps the key that comes of it", async () => {
   const world = new World();
   world.access.code = "once";
   world.client.start();
   expect(world.access.code).toBeNull();
-  const socket = await world.welcome({ key: "kept" });
-  expect(socket.sent[0]?.payload).toMatchObject({ code: "once", tab: "tab_1", versions: [1] });
-  expect(world.access.stored).toBe("kept");
+  const socket = await world.welcome();
+  expect(socket.sent[0]?.payload).toMatchObject({ name: "name of once", nonce: "page", tab: "tab_1", versions: [2] });
+  expect(socket.sent[1]).toMatchObject({ type: "prove", payload: { proof: "page knows once" } });
+  expect(world.access.stored).toBe("key for once");
   expect(world.client.link.get()).toBe("online");
-  expect(world.client.welcome.get()).not.toHaveProperty("key");
 });
 
 test("a page with a key needs no code", async () => {
@@ -19,8 +19,30 @@ test("a page with a key needs no code", async () => {
   world.access.stored = "kept";
   world.client.start();
   const socket = await world.welcome();
-  expect(socket.sent[0]?.payload).toMatchObject({ key: "kept" });
-  expect(socket.sent[0]?.payload).not.toHaveProperty("code");
+  expect(socket.sent[0]?.payload).toMatchObject({ name: "name of kept" });
+  expect(world.access.stored).toBe("kept");
+});
+
+test("whoever took the Runtime's port hears neither code nor key nor a proof, and the page waits", async () => {
+  for (const challenge of [{ nonce: "n", proof: "guessed" }, {}, { host_session_id: "hs_1" }]) {
+    const world = new World();
+    world.access.code = "once";
+    world.access.stored = "kept";
+    world.client.start();
+    const { socket } = world;
+    socket.onopen?.();
+    await settle();
+    socket.answer(socket.sent[0]?.id, challenge);
+    await settle();
+    expect(socket.types()).toEqual(["hello"]);
+    expect(Object.values(socket.sent[0]?.payload ?? {})).not.toContain("once");
+    expect(socket.closed).toBe(true);
+    expect(world.client.link.get()).toBe("gone");
+    expect(world.access.stored).toBe("kept");
+    await world.time.advance(500);
+    await world.welcome();
+    expect(world.client.link.get()).toBe("online");
+  }
 });
 
 test("without code and key nothing is asked of the Runtime, and the page says that it is shut out", async () => {
@@ -45,7 +67,7 @@ test("a used code does not shut out a browser that has a key", async () => {
   await settle();
   expect(world.sockets).toHaveLength(2);
   const socket = await world.welcome();
-  expect(socket.sent[0]?.payload).toMatchObject({ key: "kept" });
+  expect(socket.sent[0]?.payload).toMatchObject({ name: "name of kept" });
   expect(world.client.link.get()).toBe("online");
 });
 
