@@ -1,4 +1,6 @@
-"""B7: what growth costs. Appending to a message of a megabyte beside appending to one of a kilobyte."""
+"""B7: what growth costs. Appending to a message of a megabyte beside appending to one of a kilobyte; polling
+a million messages beside a thousand (b7_history); an inventory of many apps (b7_inventory).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from benchmarks import b7_history, b7_inventory
 from benchmarks.http_load import Connection, connections
 from benchmarks.measure import Figures, Goal, Report, in_turn, latencies_ms, percentile, row
 from benchmarks.processes import lineloop
@@ -74,12 +77,16 @@ async def measure(folder: Path) -> Report:
             return await side(SMALL)
 
         mine, other = await in_turn(large, small)
-    report = Report("B7", "growth", "the same append to a message of 1 KB.")
+    polls, how = await b7_history.measure(folder)
+    report = Report("B7", "growth", "the same with little: a message of 1 KB, a conversation of 1,000.")
     report.rows = [
         row("append to a message of 1 MB, p50", "ms", "p50", mine, other, Goal("<=", 1.2)),
         row("append to a message of 1 MB, p99", "ms", "p99", mine, other, None),
+        polls,
+        b7_inventory.measure(),
     ]
     report.notes = [
-        f"{len(mine)} rounds of {APPENDS} durable appends over HTTP to a fresh message of each size."
+        f"{len(mine)} rounds of {APPENDS} durable appends over HTTP to a fresh message of each size.",
+        how,
     ]
     return report
