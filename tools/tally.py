@@ -24,6 +24,14 @@ LANES = 2
 PYTEST = [sys.executable, "-m", "pytest"]
 QUICK = ["tests/unit", "tests/machines"]
 TOGETHER = ["tests/contract", "tests/interaction"]
+# What a server does, once more with its data on PostgreSQL.
+ON_POSTGRES = [
+    "tests/contract/server",
+    "tests/contract/runs",
+    "tests/contract/control",
+    "tests/interaction/server",
+    "tests/interaction/operators",
+]
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,11 @@ PARTS: dict[str, Part] = {
     "web": Part(["npx", "vitest", "run"], "vitest"),
     "quick": Part([*PYTEST, "-n", "2", "-m", "not slow", "--hypothesis-profile=quick", *QUICK], "pytest"),
     "together": Part([*PYTEST, "-n", "2", "-m", "not slow", *TOGETHER], "pytest", alone=True),
+    "postgres": Part(
+        [*PYTEST, "-n", "2", "-m", "not slow and not sqlite", "--database=postgres", *ON_POSTGRES],
+        "pytest",
+        alone=True,
+    ),
     "slow": Part([*PYTEST, "-n", "2", "-m", "slow", *QUICK, *TOGETHER], "pytest", alone=True),
     "faults": Part([*PYTEST, "-n", "2", "tests/faults"], "pytest", alone=True),
     "blackbox": Part([*PYTEST, "-n", "2", "tests/blackbox"], "pytest", alone=True),
@@ -73,6 +86,7 @@ GROUPS: dict[str, list[str]] = {
         *GATES[1:],
         "web",
         "together",
+        "postgres",
         "slow",
         "faults",
         "blackbox",

@@ -164,11 +164,11 @@ class PostgresServer:
             cursor = connection.execute(SQL(statement))  # pyright: ignore[reportArgumentType]
             return cursor.fetchall() if cursor.description is not None else []
 
-    def create(self, name: str | None = None, *, template: str = "template0") -> str:
+    def create(self, name: str | None = None, *, template: str = "template0", options: str = "") -> str:
         """The URL of a new database, made from another one."""
         self._made += 1
         name = name or f"test_{self._made}"
-        self.sql(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        self.sql(f'CREATE DATABASE "{name}" TEMPLATE "{template}" {options}')
         return self.url(name)
 
     def drop(self, url: str) -> None:

@@ -57,6 +57,7 @@ class Tail:
         return [(str(event.type), event.resource["metadata"].get("name")) for event in self.events]
 
 
+@pytest.mark.sqlite
 @pytest.mark.requirement("K29")
 async def test_a_watch_in_process_is_woken_by_the_commit_within_a_millisecond(database: Database) -> None:
     clock = SystemClock()

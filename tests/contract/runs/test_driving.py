@@ -143,6 +143,7 @@ async def test_a_lease_has_one_holder_and_an_expired_one_cannot_be_renewed(world
     assert second.lease == Lease(run.id, "b", first.lease.token + 1)
 
 
+@pytest.mark.sqlite
 async def test_a_server_that_starts_anew_takes_up_the_runs_of_the_dead_at_once(world: RunWorld) -> None:
     await world.start_engine()
     run = await world.submit("/slow 5")

@@ -78,6 +78,7 @@ async def test_only_an_admin_makes_lists_and_revokes_tokens(world: ServerWorld) 
     assert (await world.http.delete(f"/v1/tokens/{line['id']}")).status_code == 404
 
 
+@pytest.mark.sqlite
 async def test_tokens_are_stored_as_digests_only(world: ServerWorld, tmp_path: Path) -> None:
     token = await world.token("operator/echo")
     await world.server.close()

@@ -12,6 +12,8 @@ from tests.contract.server.calls import emit, end, get, history, set_text, speak
 from lineloop.server.migrations import HEAD
 from lineloop.testing.server_world import server_world
 
+pytestmark = pytest.mark.sqlite
+
 FIRST = Path(__file__).parents[2] / "fixtures" / "databases" / "server-0001.sql"
 
 

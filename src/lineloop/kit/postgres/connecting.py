@@ -5,6 +5,7 @@ Passwords are in URLs: nothing here, and nobody behind, shows more of one than h
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Final
 
 import psycopg
@@ -30,7 +31,7 @@ _DEFAULTS: Final = {
     "tcp_user_timeout": 20_000,
     "application_name": "lineloop",
 }
-_SETTINGS: Final = {
+SETTINGS: dict[str, int] = {
     "lock_timeout": LOCK_MS,
     "statement_timeout": STATEMENT_MS,
     "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_MS,
@@ -47,11 +48,10 @@ class UnusableServer(DatabaseUnavailable):
 
 def parsed(url: str) -> dict[str, Any]:
     """The parts of a URL, with our defaults. Raises UnusableServer for a text that is no such URL."""
-    try:
+    with contextlib.suppress(psycopg.ProgrammingError):
         return {**_DEFAULTS, **conninfo_to_dict(url)}
-    except psycopg.ProgrammingError:
-        # The driver's words quote the text, and so maybe the password.
-        raise UnusableServer("this is no PostgreSQL URL (postgresql://user@host:port/database)") from None
+    # Raised out here: the driver's words quote the text, and so maybe the password.
+    raise UnusableServer("this is no PostgreSQL URL (postgresql://user@host:port/database)")
 
 
 def shown(url: str) -> str:
@@ -113,7 +113,7 @@ def _check(connection: psycopg.Connection[Any]) -> None:
     if synchronous == "off":
         # An answer would leave before the commit is durable.
         connection.execute("SET synchronous_commit = on")
-    for name, value in _SETTINGS.items():
+    for name, value in SETTINGS.items():
         connection.execute("SELECT set_config(%s, %s, false)", (name, str(value)))
 
 

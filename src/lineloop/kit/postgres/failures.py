@@ -39,9 +39,11 @@ def state_of(error: BaseException | None) -> str:
     return getattr(error, "sqlstate", None) or ""
 
 
-def is_connection_gone(error: psycopg.Error) -> bool:
-    """Whether the connection that raised `error` must be replaced."""
+def is_connection_gone(error: psycopg.Error, *, reads_only: bool = False) -> bool:
+    """Whether the connection that raised `error` must be replaced. One that `reads_only` refuses a write."""
     state = state_of(error)
+    if state == _READ_ONLY and reads_only:
+        return False
     return state.startswith(_CONNECTION_CLASSES) or state in _STALE
 
 

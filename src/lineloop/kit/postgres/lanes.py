@@ -195,7 +195,7 @@ class Lane:
             except ConnectionLost as error:
                 self._connector.drop(error)
                 self._undone(jobs)
-                if self._committing:
+                if self._committing and not session.surely_before(_COMMIT):
                     self._fail(
                         jobs, DatabaseOutcomeUnknown(f"the connection was lost at the commit: {error}")
                     )

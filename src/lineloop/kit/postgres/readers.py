@@ -81,7 +81,7 @@ class Readers:
         self._finish(connector)
 
     def _read(self, session: Session, job: Job) -> None:
-        session.owner = job
+        session.owner, session.reads_only = job, True
         session.tell(_BEGIN)
         job.error = None
         try:
@@ -90,7 +90,12 @@ class Readers:
             job.error = error
         if session.lost is not None:
             raise session.lost
-        if session.failure is not None:
+        if session.unanswered and session.failure is None:
+            # What was only told: a read that writes is a mistake that shows itself here.
+            session.sync()
+            if (failed := session.settle()) is not None:
+                job.error = failed.error
+        elif session.failure is not None:
             job.error = session.failure.error
         if isinstance(job.error, psycopg.Error) and (failure := storage_failure(job.error)) is not None:
             failure.__cause__ = job.error

@@ -72,7 +72,10 @@ class StatementFailed(Exception):
 
 
 class Session:
-    """Raises ConnectionLost from every method once the connection is gone."""
+    """Raises ConnectionLost from every method once the connection is gone.
+
+    `reads_only` says that a refused write is the job's mistake, not a server that became a standby.
+    """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
@@ -86,19 +89,23 @@ class Session:
         self._prepared: dict[bytes, type[PgRow] | None] = {}
         self._tag = b""
         self.failure: StatementFailed | None = None
+        self._last_words: _Sent | None = None
         self.lost: ConnectionLost | None = None
         self.owner: object = None
+        self.reads_only = False
 
     def tell(self, statement: Statement, values: Sequence[bytes | None] = ()) -> None:
         """Send without waiting; an error shows itself at a later wait. Raises StatementFailed of before."""
         self._send(statement, values)
 
     def ask(self, statement: Statement, values: Sequence[bytes | None] = ()) -> Answer:
-        """Send and wait for the answer. Raises StatementFailed, also of what was told before."""
+        """Send and wait for the answer. Raises StatementFailed, also of what was told before.
+
+        Each answer ends with a synchronization: only then the server watches for how long we are silent.
+        """
         wanted = self._send(statement, values)
+        self.sync()
         try:
-            self._pg.send_flush_request()
-            self._flush()
             while True:
                 sent = self._sent[0]
                 answer = self._receive(sent is wanted)
@@ -112,7 +119,7 @@ class Session:
         return answer
 
     def sync(self) -> None:
-        """End the pipeline here without waiting: after an error the server goes on behind this point."""
+        """Synchronize here, without waiting: after an error the server goes on behind this point."""
         try:
             self._pg.pipeline_sync()
             self._sent.append(_Sent(None, None))
@@ -129,6 +136,16 @@ class Session:
             raise self._lose(str(error)) from error
         failure, self.failure = self.failure, None
         return failure
+
+    def surely_before(self, statement: Statement) -> bool:
+        """Whether the server said goodbye before it came to `statement`; without a word nobody knows."""
+        words = self._last_words
+        return words is not None and (words.prepares or words.statement is not statement)
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether a statement is on its way whose outcome is not known yet."""
+        return any(sent.statement is not None for sent in self._sent)
 
     @property
     def last_tag(self) -> bytes:
@@ -209,7 +226,8 @@ class Session:
         if result.status == _ABORTED:
             return
         error = psycopg.errors.error_from_result(result, encoding="utf-8")
-        if self._pg.status == pq.ConnStatus.BAD or is_connection_gone(error):
+        if self._pg.status == pq.ConnStatus.BAD or is_connection_gone(error, reads_only=self.reads_only):
+            self._last_words = sent
             raise self._lose(str(error)) from error
         if self.failure is None:
             self.failure = StatementFailed(sent.owner, error)
