@@ -60,7 +60,6 @@ async def measure(folder: Path) -> Report:
     async with AsyncExitStack() as stack:
         ready = await stack.enter_async_context(lineloop(folder, "serve", "serve", "--port", "0"))
         url, token = ready["server_url"], ready["admin_token"]
-        (own,) = await stack.enter_async_context(connections(url, token, 1))
         link = await stack.enter_async_context(LinkWriter.open(url, token))
         port = free_port()
         peer = start([bare_sse_peer.__file__, str(port)], folder / "peer.log")
@@ -69,7 +68,7 @@ async def measure(folder: Path) -> Report:
         bare_url = f"http://127.0.0.1:{port}"
 
         async def ours() -> Figures:
-            return await _ours(url, token, own, link)
+            return await _ours(url, token, link)
 
         async def theirs() -> Figures:
             async def publish(begin: int, bare: Connection) -> None:
@@ -105,13 +104,15 @@ async def measure(folder: Path) -> Report:
     )
 
 
-async def _ours(url: str, token: str, own: Connection, link: LinkWriter) -> Figures:
-    place = await conversation(own)
-    message = await open_message(own, place)
+async def _ours(url: str, token: str, link: LinkWriter) -> Figures:
+    async with connections(url, token, 1) as (own,):
+        place = await conversation(own)
+        message = await open_message(own, place)
 
     async def publish(begin: int) -> None:
         await link.send({message: [appended(n + 2, text(n)) for n in range(begin, begin + FRAME)]})
 
     figures = await deliveries(url, token, f"/v1/conversations/{place}/stream", publish)
-    await end_message(own, message, PATCHES + 2)
+    async with connections(url, token, 1) as (own,):
+        await end_message(own, message, PATCHES + 2)
     return figures

@@ -17,7 +17,7 @@ from lineloop.server.wakeup.bus import (
     Hint,
     MessageChanged,
     ParticipantJoined,
-    PatchAppended,
+    PatchesAppended,
     QuestionClosed,
     Recipient,
     Stopping,
@@ -38,8 +38,8 @@ CLOSED = QuestionClosed("msg_q", "con_1", ("operator", "echo"))
 CHANGED = MessageChanged("msg_1", "con_2", "con_1", 7, 3, None, [Recipient("operator", "echo", 2)])
 
 
-def patch(seq: int, message: str = "msg_1") -> PatchAppended:
-    return PatchAppended(message, "con_1", seq, '{"never":"sent"}')
+def patch(seq: int, message: str = "msg_1") -> PatchesAppended:
+    return PatchesAppended(message, "con_1", seq, ['{"never":"sent"}'])
 
 
 @dataclass

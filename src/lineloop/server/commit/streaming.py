@@ -30,7 +30,7 @@ from lineloop.server.decide.messages import (
 )
 from lineloop.server.records import StoredMessage
 from lineloop.server.store import conversations, messages, patches
-from lineloop.server.wakeup.bus import MessageChanged, PatchAppended
+from lineloop.server.wakeup.bus import MessageChanged, PatchesAppended
 
 
 @record
@@ -101,13 +101,14 @@ def append_in(tx: Tx, ctx: CommitContext, command: AppendCommand) -> Progress:
         return Progress(head.revision, head.status)
     now = ctx.clock.now_ms()
     size = 0
-    hints: list[PatchAppended] = []
+    texts: list[str] = []
     for patch in appended.patches:
         text = _patch_text(patch)
         size += len(text) if text.isascii() else len(text.encode())
         patches.append(tx, command.message_id, patch["seq"], text, now)
-        hints.append(PatchAppended(command.message_id, head.root_id, patch["seq"], text))
-    tx.after_commit(lambda: ctx.bus.publish_all(hints))
+        texts.append(text)
+    hint = PatchesAppended(command.message_id, head.root_id, appended.patches[0]["seq"], texts)
+    tx.after_commit(lambda: ctx.bus.publish(hint))
     _grow(tx, ctx, command.message_id, stream, appended.state, appended.revision, size)
     return Progress(appended.revision, head.status)
 

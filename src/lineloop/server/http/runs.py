@@ -32,7 +32,7 @@ from lineloop.server.http.services import Services
 from lineloop.server.records import StoredMessage
 from lineloop.server.run_records import RunRow
 from lineloop.server.store import conversations, messages
-from lineloop.server.wakeup.bus import Hint, MessageChanged, PatchAppended
+from lineloop.server.wakeup.bus import Hint, MessageChanged, PatchesAppended
 
 _MISSING = (ErrorCode.RUN_NOT_FOUND,)
 _SUBMIT_ERRORS = (
@@ -43,6 +43,7 @@ _SUBMIT_ERRORS = (
     ErrorCode.HARNESS_CAPACITY_EXCEEDED,
 )
 MAX_QUEUED_PATCHES = 1_000
+MAX_QUEUED_BYTES = 2 * 1024 * 1024
 # Some readers take these three for line ends, which would tear an event apart.
 _LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
@@ -185,7 +186,7 @@ class RunViewer:
     def __init__(self, services: Services, run: RunRow) -> None:
         self._services = services
         self._run = run
-        self._patches: list[PatchAppended] = []
+        self._patches: list[PatchesAppended] = []
         self._whole = True
         self._revision = 0
         self._change = 0
@@ -235,26 +236,30 @@ class RunViewer:
         return message
 
     def _hear(self, hint: Hint) -> None:
-        if not isinstance(hint, MessageChanged | PatchAppended) or hint.message_id != self._run.message_id:
+        if not isinstance(hint, MessageChanged | PatchesAppended) or hint.message_id != self._run.message_id:
             return
-        if isinstance(hint, MessageChanged) or len(self._patches) >= MAX_QUEUED_PATCHES:
+        if isinstance(hint, MessageChanged) or self._is_full(hint):
             self._whole = True
         else:
             self._patches.append(hint)
         self._wake.set()
 
+    def _is_full(self, hint: PatchesAppended) -> bool:
+        waiting = sum(one.weight for one in self._patches) + hint.weight
+        return len(self._patches) >= MAX_QUEUED_PATCHES or waiting > MAX_QUEUED_BYTES
+
     def _taken(self) -> str:
         """The patches that follow what the viewer knows; a gap asks for the whole message."""
         parts: list[str] = []
         for hint in self._patches:
-            if hint.seq <= self._revision:
-                continue
-            if hint.seq != self._revision + 1:
+            if hint.first > self._revision + 1:
                 self._whole = True
                 break
-            self._revision = hint.seq
-            data = f'{{"message_id":"{hint.message_id}","patch":{hint.patch}}}'
-            parts.append(_event("patch", self._change, data))
+            for seq, patch in enumerate(hint.patches, hint.first):
+                if seq > self._revision:
+                    self._revision = seq
+                    data = f'{{"message_id":"{hint.message_id}","patch":{patch}}}'
+                    parts.append(_event("patch", self._change, data))
         self._patches.clear()
         return "".join(parts)
 

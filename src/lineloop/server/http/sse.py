@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lineloop.kit import json
-from lineloop.kit.clock import with_timeout
 from lineloop.kit.database import Tx
 from lineloop.protocol.errors import LoopError
 from lineloop.protocol.messages import ConversationInfo, MessageStatus
@@ -32,7 +31,7 @@ from lineloop.server.wakeup.bus import (
     ConversationTouched,
     Hint,
     MessageChanged,
-    PatchAppended,
+    PatchesAppended,
     RootSeen,
     Stopping,
 )
@@ -94,10 +93,11 @@ class Viewer:
         self._grant = grant
         self._shown: dict[str, bool] = {root_id: True}
         self._hidden: set[str] = set()
-        self._queue: deque[MessageChanged | PatchAppended] = deque()
+        self._queue: deque[MessageChanged | PatchesAppended] = deque()
         self._queued_bytes = 0
         self._resync = True
         self._behind = False
+        self._ping_due = False
         self._cards = Cards(root_id)
         self._wake = asyncio.Event()
 
@@ -105,48 +105,64 @@ class Viewer:
         """SSE text, several events at a time, until the viewer goes or the server stops."""
         stop = self._services.bus.listen_root(self._root_id, self._hear)
         self._services.metrics.viewers.inc()
-        heartbeat = self._services.settings.heartbeat_seconds
-        clock = self._services.clock
+        # One timer per heartbeat: one per wait would cost more than the events that it is for.
+        beat = self._services.tasks.spawn(self._beat(), name="viewer_beat")
         try:
             await self._forget_the_future()
             self._cards.due.add(self._root_id)
             await self._looked_at()
             yield await self._ping()
-            ping_at = clock.monotonic() + heartbeat
             while self._services.ready:
                 self._wake.clear()
-                if self._resync or self._behind or self._queue or self._cards.due:
-                    async for text in self._news():
+                if self._resync or self._behind:
+                    async for text in self._caught_up_with():
                         yield text
-                    continue
-                try:
-                    await with_timeout(clock, max(ping_at - clock.monotonic(), 0.0), self._wake.wait())
-                except TimeoutError:
-                    ping_at = clock.monotonic() + heartbeat
-                    yield await self._ping()
+                elif self._queue:
+                    if text := await self._drained():
+                        yield text
+                elif self._ping_due:
+                    self._ping_due = False
                     self._cards.due.add(self._root_id)  # what no hint told of
+                    yield await self._ping()
+                elif self._cards.due:
+                    if text := await self._looked_at():
+                        yield text
+                else:
+                    await self._wake.wait()
         except LoopError:
             # The storage is gone: the viewer comes back and is told by the route.
             return
         finally:
+            beat.cancel()
             stop()
             self._services.metrics.viewers.dec()
 
+    async def _beat(self) -> None:
+        while True:
+            await self._services.clock.sleep(self._services.settings.heartbeat_seconds)
+            self._ping_due = True
+            self._wake.set()
+
     def _hear(self, hint: Hint) -> None:
-        if isinstance(hint, RootSeen):
+        if isinstance(hint, PatchesAppended):
+            self._keep(hint, hint.weight)
+        elif isinstance(hint, RootSeen):
             if self._lags(hint):
                 self._behind = True
                 self._wake.set()
-            return
-        if isinstance(hint, Stopping):
+        elif isinstance(hint, Stopping):
             self._wake.set()
-        if isinstance(hint, ConversationTouched | MessageChanged):
+        elif isinstance(hint, ConversationTouched | MessageChanged):
             person = self._grant.person
             if self._cards.hear(hint, person.key if person else None):
                 self._wake.set()
-        if not isinstance(hint, MessageChanged | PatchAppended) or self._resync:
+            if isinstance(hint, MessageChanged):
+                self._keep(hint, _weight(hint))
+
+    def _keep(self, hint: MessageChanged | PatchesAppended, weight: int) -> None:
+        """Queues a hint; when there is no room, the viewer is given everything anew instead."""
+        if self._resync:
             return
-        weight = _weight(hint)
         if len(self._queue) >= MAX_QUEUED_EVENTS or self._queued_bytes + weight > MAX_QUEUED_BYTES:
             self._resync = True
             self._queue.clear()
@@ -166,21 +182,17 @@ class Viewer:
             if name not in self._hidden
         )
 
-    async def _news(self) -> AsyncIterator[str]:
+    async def _caught_up_with(self) -> AsyncIterator[str]:
+        """What the queue does not have."""
         if self._resync:
             async for text in self._snapshot():
                 yield text
             if not self._resync:
                 yield await self._ping()  # The viewer learns that it has everything.
-        elif self._behind:
+        else:
             self._behind = False
             async for text in self._missed():
                 yield text
-        elif self._queue:
-            async for text in self._drained():
-                yield text
-        elif text := await self._looked_at():
-            yield text
 
     async def _looked_at(self) -> str:
         """The conversations that are due, as far as they are news."""
@@ -198,41 +210,42 @@ class Viewer:
                 parts.append(_event("conversation", self._change, data))
         return "".join(parts)
 
-    async def _drained(self) -> AsyncIterator[str]:
-        """Everything that waits, in parts."""
+    async def _drained(self) -> str:
+        """What waits, up to a part; with the ping that is due, so that a busy stream has its pings too."""
         parts: list[str] = []
         size = 0
-        while self._queue and not self._resync:
+        while self._queue and not self._resync and size < PART_BYTES:
             hint = self._queue.popleft()
             self._queued_bytes -= _weight(hint)
-            if isinstance(hint, PatchAppended):
-                text = self._next_patch(hint) or await self._patch_event(hint)
+            if isinstance(hint, PatchesAppended):
+                text = self._next_patches(hint) or await self._patch_event(hint)
             elif hint.change == self._change + 1:
                 text = await self._changed_event(hint)
             else:
                 # Heard of already; or one before it was not heard of, and comes first.
                 self._behind = self._behind or hint.change > self._change
-                text = ""
+                continue
             parts.append(text)
             size += len(text)
-            if size > PART_BYTES:
-                yield "".join(parts)
-                parts.clear()
-                size = 0
-        if text := "".join(parts):
-            yield text
+        if self._ping_due and not (self._queue or self._behind or self._resync):
+            self._ping_due = False
+            parts.append(await self._ping())
+        return "".join(parts)
 
-    def _next_patch(self, hint: PatchAppended) -> str:
-        """The event of a patch that follows what the viewer knows; else nothing."""
-        if self._revisions.get(hint.message_id) != hint.seq - 1:
+    def _next_patches(self, hint: PatchesAppended) -> str:
+        """The events of patches that follow what the viewer knows; else nothing."""
+        if self._revisions.get(hint.message_id) != hint.first - 1:
             return ""
-        self._revisions[hint.message_id] = hint.seq
-        return self._patch_text(hint.message_id, hint.patch)
+        self._revisions[hint.message_id] = hint.last
+        if hint.shown is None or hint.shown[0] != self._change:
+            texts = [self._patch_text(hint.message_id, patch) for patch in hint.patches]
+            hint.shown = (self._change, "".join(texts))
+        return hint.shown[1]
 
-    async def _patch_event(self, hint: PatchAppended) -> str:
-        """What the viewer lacks of a message up to a patch that does not follow what it knows."""
+    async def _patch_event(self, hint: PatchesAppended) -> str:
+        """What the viewer lacks of a message up to patches that do not follow what it knows."""
         known = self._revisions.get(hint.message_id)
-        if hint.message_id in self._hidden or (known is not None and hint.seq <= known):
+        if hint.message_id in self._hidden or (known is not None and hint.last <= known):
             return ""
         return await self._caught_up(hint.message_id)
 
@@ -393,9 +406,9 @@ def _groups(places: Sequence[Place]) -> Iterator[list[Place]]:
         yield group
 
 
-def _weight(hint: MessageChanged | PatchAppended) -> int:
-    if isinstance(hint, PatchAppended):
-        return len(hint.patch)
+def _weight(hint: MessageChanged | PatchesAppended) -> int:
+    if isinstance(hint, PatchesAppended):
+        return hint.weight
     return len(hint.message.content_json) if hint.message is not None else 0
 
 

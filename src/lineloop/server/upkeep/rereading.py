@@ -18,7 +18,7 @@ from lineloop.kit.database import Tx
 from lineloop.protocol.errors import LoopError
 from lineloop.server.commit import Commits
 from lineloop.server.store import messages, viewing
-from lineloop.server.wakeup.bus import Bus, Hint, MessageChanged, PatchAppended, Recipient, RootSeen
+from lineloop.server.wakeup.bus import Bus, Hint, MessageChanged, PatchesAppended, Recipient, RootSeen
 from lineloop.server.wakeup.relay_hints import MessageMoved, PatchesLogged, RemoteHint
 
 BATCH = 200
@@ -77,12 +77,10 @@ def _reread(tx: Tx, batch: Iterable[PatchesLogged | MessageMoved]) -> list[Hint]
     found: list[Hint] = []
     for hint in batch:
         if isinstance(hint, PatchesLogged):
-            found += [
-                PatchAppended(hint.message_id, hint.root_id, seq, text)
-                for seq, text in viewing.patches_between(
-                    tx, hint.message_id, hint.first, hint.last, max_bytes=CARRIED_BYTES
-                )
-            ]
+            log = viewing.patches_between(tx, hint.message_id, hint.first, hint.last, max_bytes=CARRIED_BYTES)
+            if log:
+                texts = [text for _, text in log]
+                found.append(PatchesAppended(hint.message_id, hint.root_id, log[0][0], texts))
         else:
             found.append(_moved(tx, hint))
     return found

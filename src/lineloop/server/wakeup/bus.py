@@ -49,14 +49,25 @@ class MessageChanged:
     recipients: Sequence[Recipient] = ()
 
 
-@record
-class PatchAppended:
-    """A patch was logged. `patch` is its JSON text."""
+@dataclass(slots=True)
+class PatchesAppended:
+    """Patches were logged in one go: the first's seq, and their JSON texts in order. Treat it as immutable.
+
+    `shown` is for viewers, who are many and show the same: the change at which one of them made text of it,
+    and that text.
+    """
 
     message_id: str
     root_id: str
-    seq: int
-    patch: str
+    first: int
+    patches: Sequence[str]
+    shown: tuple[int, str] | None = field(default=None, repr=False, compare=False)
+    last: int = field(init=False)
+    weight: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.last = self.first + len(self.patches) - 1
+        self.weight = sum(map(len, self.patches))
 
 
 @record
@@ -113,7 +124,7 @@ class Stopping:
 
 Hint = (
     MessageChanged
-    | PatchAppended
+    | PatchesAppended
     | ParticipantJoined
     | QuestionClosed
     | ConsumersChanged
@@ -139,11 +150,6 @@ class Bus:
         self.tell(hint)
         if self._outward is not None:
             self._outward(hint)
-
-    def publish_all(self, hints: Sequence[Hint]) -> None:
-        """As `publish`, one after the other."""
-        for hint in hints:
-            self.publish(hint)
 
     def relay_to(self, outward: Listener | None) -> None:
         """From now on `outward` hears what is published, and only that."""
@@ -182,7 +188,7 @@ class Bus:
 
     def _concerned(self, hint: Hint) -> list[Listener]:
         concerned: list[Listener] = list(self._all)
-        if isinstance(hint, PatchAppended | RootSeen | ConversationTouched):
+        if isinstance(hint, PatchesAppended | RootSeen | ConversationTouched):
             return [*concerned, *self._by_root.get(hint.root_id, ())]
         if isinstance(hint, MessageChanged):
             for one in hint.recipients:

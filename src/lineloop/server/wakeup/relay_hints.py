@@ -19,7 +19,7 @@ from lineloop.server.wakeup.bus import (
     Hint,
     MessageChanged,
     ParticipantJoined,
-    PatchAppended,
+    PatchesAppended,
     QuestionClosed,
 )
 
@@ -69,12 +69,12 @@ class Bundle:
 
     def add(self, hint: Hint) -> bool:
         """Whether it was taken: what concerns this process only, and what is too much, is not."""
-        if isinstance(hint, PatchAppended):
+        if isinstance(hint, PatchesAppended):
             known = self._patches.get(hint.message_id)
             if known is None and len(self) >= MAX_WAITING_HINTS:
                 return False
-            first = hint.seq if known is None else known[1]
-            self._patches[hint.message_id] = (hint.root_id, first, hint.seq)
+            first = hint.first if known is None else known[1]
+            self._patches[hint.message_id] = (hint.root_id, first, hint.last)
             return True
         if len(self) >= MAX_WAITING_HINTS:
             return False
