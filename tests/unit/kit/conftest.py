@@ -10,16 +10,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.unit.kit.notes import NOTES
 
 from lineloop.kit.clock import SystemClock
 from lineloop.kit.database import Tx
 from lineloop.kit.sqlite.database import SqliteDatabase
 
 CHILD = Path(__file__).with_name("kit_child.py")
-NOTES = """CREATE TABLE notes(
-    id INTEGER PRIMARY KEY, owner TEXT NOT NULL, number INTEGER NOT NULL, body BLOB, UNIQUE(owner, number)
-)"""
-
 Child = Callable[[str, Path, str], "subprocess.Popen[str]"]
 
 

@@ -3,79 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import signal
 import sqlite3
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
+from tests.unit.kit.notes import Job, note, numbers, outcomes, refuse, stored
 
 from lineloop.kit.clock import SystemClock
 from lineloop.kit.database import (
     DATABASE_FAULT_SITES,
-    DatabaseBusyElsewhere,
-    DatabaseCorrupt,
-    DatabaseOutcomeUnknown,
     DatabaseUnavailable,
     QueueFull,
     TransactionEnded,
     Tx,
 )
 from lineloop.kit.faults import FaultInjected, Faults
-from lineloop.kit.sqlite import database as database_module
 from lineloop.kit.sqlite.database import SqliteDatabase
 from lineloop.testing import until
-
-Child = Callable[..., "subprocess.Popen[str]"]
-Job = Callable[[Tx], int]
-
-
-def note(number: int, owner: str = "me") -> Job:
-    def job(tx: Tx) -> int:
-        tx.run(
-            "INSERT INTO notes(owner, number) VALUES (:owner, :number)", {"owner": owner, "number": number}
-        )
-        return number
-
-    return job
-
-
-def numbers(tx: Tx) -> list[int]:
-    return [row["number"] for row in tx.all("SELECT number FROM notes ORDER BY id")]
-
-
-def stored(path: Path, owner: str = "me") -> set[int]:
-    with closing(sqlite3.connect(path)) as connection:
-        return {
-            row[0]
-            for row in connection.execute("SELECT number FROM notes WHERE owner = ?", (owner,)).fetchall()
-        }
-
-
-NOTES = """CREATE TABLE notes(
-    id INTEGER PRIMARY KEY, owner TEXT NOT NULL, number INTEGER NOT NULL, body BLOB, UNIQUE(owner, number)
-)"""
-
-
-def damage(path: Path) -> None:
-    with path.open("r+b") as file:
-        file.seek(4096)
-        file.write(b"\xff" * (path.stat().st_size - 4096))
-
-
-def refuse(tx: Tx) -> int:
-    note(99)(tx)
-    raise KeyError("no")
-
-
-async def outcomes(*futures: asyncio.Future[Any]) -> list[Any]:
-    return await asyncio.gather(*futures, return_exceptions=True)
 
 
 @pytest.mark.requirement("K2")
@@ -270,243 +217,6 @@ async def test_a_commit_that_fails_for_another_reason_stores_nothing_and_tells_e
     assert await database.write(note(3)) == 3
     assert await database.read(numbers) == [1, 3]
     await database.close()
-
-
-@pytest.mark.requirement("K7")
-async def test_a_full_disk_fails_every_job_of_the_batch_and_ends_when_there_is_room(
-    database: SqliteDatabase, gate: Any
-) -> None:
-    def no_more_pages(tx: Tx) -> None:
-        pages = tx.all("PRAGMA page_count")[0][0]
-        tx.all(f"PRAGMA max_page_count = {pages}")
-
-    big = "INSERT INTO notes(owner, number, body) VALUES ('big', 0, zeroblob(100000))"
-    await database.write(no_more_pages)
-    async with gate:
-        futures = [
-            database.submit(note(1)),
-            database.submit(lambda tx: tx.run(big)),
-            database.submit(note(2)),
-        ]
-    assert [type(outcome) for outcome in await outcomes(*futures)] == [DatabaseUnavailable] * 3
-    assert await database.read(numbers) == []
-    await database.write(lambda tx: tx.all("PRAGMA max_page_count = 100000"))
-    await database.write(lambda tx: tx.run(big))
-    assert await database.write(note(3)) == 3
-    assert await database.read(numbers) == [0, 3]
-
-
-@pytest.mark.requirement("K7")
-async def test_a_job_that_swallows_the_full_disk_is_not_stored_either(database: SqliteDatabase) -> None:
-    def swallow(tx: Tx) -> int:
-        tx.all(f"PRAGMA max_page_count = {tx.all('PRAGMA page_count')[0][0]}")
-        for sql in (
-            "INSERT INTO notes(owner, number, body) VALUES ('big', 0, zeroblob(100000))",
-            "INSERT INTO notes(owner, number) VALUES ('me', NULL)",
-        ):
-            with suppress(sqlite3.Error):
-                tx.run(sql)
-        return 1
-
-    with pytest.raises(DatabaseUnavailable):
-        await database.write(swallow)
-    assert await database.read(numbers) == []
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    point = tmp_path / "disk"
-    point.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(point)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode != 0:
-        pytest.skip("mounting a small disk needs root; the page limit test covers the same answers")
-    yield point
-    subprocess.run(["umount", "-l", str(point)], check=True)
-
-
-@pytest.mark.requirement("K7")
-async def test_a_really_full_disk_loses_nothing_acknowledged_and_heals(small_disk: Path) -> None:
-    database = await SqliteDatabase.open(small_disk / "kit.db", clock=SystemClock())
-    await database.write(lambda tx: tx.run(NOTES))
-    filler = small_disk / "filler"
-    filler.write_bytes(bytes(300_000))
-    acknowledged: list[int] = []
-    insert = "INSERT INTO notes(owner, number, body) VALUES ('me', :number, zeroblob(9000))"
-    with pytest.raises(DatabaseUnavailable):
-        for number in range(1000):
-            await database.write(lambda tx, number=number: tx.run(insert, {"number": number}))
-            acknowledged.append(number)
-    assert await database.read(numbers) == acknowledged
-    filler.unlink()
-    await database.write(lambda tx: tx.run(insert, {"number": -1}))
-    assert await database.read(numbers) == [*acknowledged, -1]
-    await database.close()
-
-
-@pytest.mark.requirement("K8")
-async def test_after_an_io_error_the_outcome_is_unknown_and_the_database_refuses_work(
-    made: Path, child: Child
-) -> None:
-    output, _ = await asyncio.to_thread(child("hit_io_error", made).communicate)
-    assert json.loads(output) == {
-        "outcomes": ["DatabaseOutcomeUnknown", "DatabaseOutcomeUnknown"],
-        "fatal": ["DatabaseOutcomeUnknown"],
-        "refused": "DatabaseUnavailable",
-    }
-    assert stored(made, "before") == {1}
-
-
-@pytest.mark.requirement("K8")
-async def test_a_failure_after_the_commit_is_an_unknown_outcome_and_fatal(made: Path) -> None:
-    fatal: list[BaseException] = []
-    faults = Faults(DATABASE_FAULT_SITES, "database.after_commit:raise")
-    database = await SqliteDatabase.open(made, clock=SystemClock(), faults=faults, on_fatal=fatal.append)
-    with pytest.raises(DatabaseOutcomeUnknown):
-        await database.write(note(1))
-    await until(lambda: fatal)
-    with pytest.raises(DatabaseUnavailable):
-        await database.write(note(2))
-    assert await database.read(numbers) == [1]
-    await database.close()
-
-
-@pytest.mark.requirement("K9")
-@pytest.mark.parametrize("verb", ["read", "write"])
-async def test_a_damaged_file_is_reported_as_corrupt_and_refuses_work(made: Path, verb: str) -> None:
-    database = await SqliteDatabase.open(made, clock=SystemClock())
-    await database.write(
-        lambda tx: tx.run(
-            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) "
-            "INSERT INTO notes(owner, number) SELECT 'me', i FROM n"
-        )
-    )
-    await database.close()
-    damage(made)
-    fatal: list[BaseException] = []
-    database = await SqliteDatabase.open(made, clock=SystemClock(), on_fatal=fatal.append)
-    with pytest.raises(DatabaseCorrupt):
-        await getattr(database, verb)(numbers)
-    await until(lambda: fatal)
-    assert isinstance(fatal[0], DatabaseCorrupt)
-    assert str(made) in str(fatal[0])
-    with pytest.raises(DatabaseUnavailable):
-        await database.write(note(6001))
-    await database.close()
-
-
-@pytest.mark.requirement("K9")
-def test_a_file_that_is_no_database_cannot_be_opened(path: Path) -> None:
-    path.write_bytes(b"this is not a database file at all" * 500)
-    with pytest.raises(DatabaseCorrupt):
-        asyncio.run(SqliteDatabase.open(path, clock=SystemClock()))
-
-
-@pytest.mark.slow
-@pytest.mark.requirement("K10")
-async def test_two_processes_write_one_file_and_lose_nothing(made: Path, child: Child) -> None:
-    children = [child("write_some", made, owner) for owner in ("a", "b")]
-    for process in children:
-        output, _ = await asyncio.to_thread(process.communicate)
-        assert json.loads(output) == "done"
-    assert stored(made, "a") == stored(made, "b") == set(range(400))
-
-
-@pytest.mark.requirement("K10")
-async def test_a_lock_held_elsewhere_fails_the_jobs_and_stores_nothing(
-    made: Path, child: Child, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database_module, "_BUSY_TIMEOUT_SECONDS", 0.05)
-    database = await SqliteDatabase.open(made, clock=SystemClock())
-    process = child("hold_lock", made)
-    assert process.stdout is not None
-    assert await asyncio.to_thread(process.stdout.readline) == '"locked"\n'
-    with pytest.raises(DatabaseBusyElsewhere):
-        await database.write(note(1))
-    process.kill()
-    process.wait()
-    assert await database.write(note(2)) == 2
-    assert await database.read(numbers) == [2]
-    await database.close()
-
-
-@pytest.mark.slow
-@pytest.mark.requirement("K11")
-async def test_checkpoints_go_on_under_readers_and_keep_the_log_small(
-    database: SqliteDatabase, path: Path
-) -> None:
-    insert = "INSERT INTO notes(owner, number, body) VALUES ('me', :number, zeroblob(3000))"
-    stop = asyncio.Event()
-    reads = 0
-
-    async def reader() -> None:
-        nonlocal reads
-
-        def snapshot(tx: Tx) -> tuple[int, int]:
-            first = tx.all("SELECT count(*) FROM notes")[0][0]
-            return first, tx.all("SELECT count(*) FROM notes")[0][0]
-
-        while not stop.is_set():
-            first, second = await database.read(snapshot)
-            assert first == second
-            reads += 1
-
-    async def writer(start: int) -> None:
-        for number in range(start, 6000, 8):
-            await database.write(lambda tx, number=number: tx.run(insert, {"number": number}))
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(3):
-            group.create_task(reader())
-        async with asyncio.TaskGroup() as writers:
-            for start in range(8):
-                writers.create_task(writer(start))
-        stop.set()
-    assert reads > 10
-    assert database.checkpoints >= 4
-    log_bytes = path.with_name("kit.db-wal").stat().st_size
-    assert log_bytes < 16 << 20, "the notes took several times as much"
-    assert len(await database.read(numbers)) == 6000
-
-
-@pytest.mark.requirement("K11")
-async def test_closing_folds_the_log_into_the_file(made: Path) -> None:
-    database = await SqliteDatabase.open(made, clock=SystemClock())
-    await database.write(note(1))
-    await database.close()
-    assert [file.name for file in made.parent.iterdir()] == ["kit.db"]
-    assert stored(made) == {1}
-
-
-@pytest.mark.requirement("K1")
-@pytest.mark.parametrize("acknowledgements", [1, 40, pytest.param(400, marks=pytest.mark.slow)])
-async def test_what_was_acknowledged_is_readable_after_kill_9(
-    made: Path, child: Child, acknowledgements: int
-) -> None:
-    process = child("write_for_ever", made, "me")
-    assert process.stdout is not None
-    acknowledged: set[int] = set()
-    for _ in range(acknowledgements):
-        acknowledged.add(json.loads(await asyncio.to_thread(process.stdout.readline)))
-    process.send_signal(signal.SIGKILL)
-    rest = await asyncio.to_thread(process.stdout.read)
-    acknowledged |= {json.loads(line) for line in rest.splitlines(keepends=True) if line.endswith("\n")}
-    process.wait()
-    assert process.returncode == -signal.SIGKILL
-    database = await SqliteDatabase.open(made, clock=SystemClock())
-    assert acknowledged <= set(await database.read(numbers))
-    await database.close()
-
-
-@pytest.mark.requirement("K1", "K16")
-@pytest.mark.parametrize(("site", "kept"), [("note.before_commit", set[int]()), ("note.after_commit", {1})])
-async def test_a_process_killed_around_its_commit_has_stored_all_or_nothing(
-    made: Path, child: Child, site: str, kept: set[int]
-) -> None:
-    process = child("die_at", made, f"{site}:kill")
-    output, _ = await asyncio.to_thread(process.communicate)
-    assert process.returncode == -signal.SIGKILL
-    assert output == ""
-    assert stored(made, "note") == kept
 
 
 @pytest.mark.requirement("K12")
