@@ -113,7 +113,8 @@ export interface ChatCore {
 
   /**
    * One action through `action.dispatch`, with its own id. Answers the receipt.
-   * Rejects with a LoopError: `connection_lost` when the Runtime is not there or went away meanwhile.
+   * Rejects with a LoopError: `connection_lost` when the Runtime is gone or went away meanwhile; waits while the page is
+   * still connecting.
    */
   dispatch(action: string, params: JsonObject): Promise<JsonObject>;
   /** One request (`messages.list`, `messages.get`, `questions.get` …). Rejects as `dispatch` does. */

@@ -54,9 +54,13 @@ export class CoreSession {
     client.onOnline(() => void this.#open());
   }
 
-  /** Rejects with LoopError: `connection_lost` while there is no session, `limit_exceeded` for too large a frame. */
+  /**
+   * Waits for a session that is on its way. Rejects with LoopError: `connection_lost` while the Runtime is gone and when
+   * it goes, `limit_exceeded` for too large a frame.
+   */
   request(type: string, payload: JsonObject): Promise<JsonObject> {
-    return this.init.get() === null ? Promise.reject(lost()) : this.#ask(type, payload);
+    if (this.init.get() !== null) return this.#ask(type, payload);
+    return this.#coming().then(() => this.#ask(type, payload));
   }
 
   /** `onEvent` also hears `<family>.refused {code, message}` when the Runtime does not allow it. */
@@ -90,6 +94,27 @@ export class CoreSession {
       // The connection broke: the next welcome opens the session again.
       if (round === this.#round) this.#stopCollecting();
     }
+  }
+
+  /** Resolves with the session's `init`. A page that was just opened is connecting: nothing was lost yet. */
+  #coming(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const end = (settle: () => void) => {
+        for (const stop of stops) stop();
+        settle();
+      };
+      const look = () => {
+        const phase = this.#client.link.get();
+        if (this.init.get() !== null) end(resolve);
+        else if (phase === "gone" || phase === "unauthenticated") end(() => reject(lost()));
+      };
+      const stops = [
+        this.init.subscribe(look),
+        this.#client.link.subscribe(look),
+        this.#time.after(ANSWER_WAIT_MS, () => end(() => reject(lost()))),
+      ];
+      look();
+    });
   }
 
   #stopCollecting(): void {

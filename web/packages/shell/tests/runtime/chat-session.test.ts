@@ -276,5 +276,21 @@ test("nothing is sent that is larger than a frame: the Runtime would never answe
 
 test("an action fails at once while the Runtime is gone", async () => {
   const chat = new Chat();
+  chat.lose();
   await expect(chat.core.dispatch("stop_run", { message_id: "m" })).rejects.toMatchObject({ code: "connection_lost" });
+});
+
+test("an action of a page that is still connecting waits for the session, and fails when the Runtime is not there", async () => {
+  const chat = new Chat();
+  const made = chat.core.dispatch("create_conversation", {});
+  await chat.open();
+  const [asked] = chat.inner("action.dispatch");
+  expect(asked?.payload).toMatchObject({ action: "create_conversation", params: {} });
+  chat.answer(asked?.id, { id: "c1" });
+  await expect(made).resolves.toEqual({ id: "c1" });
+
+  const alone = new Chat();
+  const lost = alone.core.dispatch("create_conversation", {});
+  alone.lose();
+  await expect(lost).rejects.toMatchObject({ code: "connection_lost" });
 });
