@@ -44,6 +44,7 @@ from lineloop.server.http.problems import install_handlers
 from lineloop.server.http.questions import question_routes
 from lineloop.server.http.resources import resource_routes
 from lineloop.server.http.runs import run_routes
+from lineloop.server.http.searching import search_routes
 from lineloop.server.http.services import Services
 from lineloop.server.http.streamed import OpenStreams
 from lineloop.server.migrations import HEAD
@@ -169,6 +170,7 @@ class Server:
         services = self.services
         # Hot routes first: the router looks at them in this order.
         every = [
+            search_routes(services),
             message_routes(services),
             inbox_routes(services),
             question_routes(services),
@@ -193,7 +195,7 @@ class Server:
         notifier = Notifier(
             commits, self.resources, self.clock, self.bus, coalesce_seconds=settings.notify_seconds
         )
-        self.care = Care(settings, commits, self.blobs, self.clock)
+        self.care = Care(settings, commits, self.blobs, self.clock, self.bus)
         self.care.start(self._tasks)
         self._tasks.spawn(folding.run(), name="folding")
         self._tasks.spawn(folding.sweep(), name="folding_sweep")

@@ -88,6 +88,31 @@ class ReadDocument(Document):
     unread: int
 
 
+class SnippetDocument(Document):
+    text: str
+    hit: bool
+
+
+class HitDocument(Document):
+    """A message that was found, and the text around what was searched for."""
+
+    message_id: str
+    conversation_id: str
+    root_id: str
+    conversation_name: str
+    archived: bool
+    actor: ActorDocument
+    purpose: Purpose
+    ordinal: int
+    created_at: str
+    snippet: list[SnippetDocument]
+
+
+class HitList(Document):
+    items: list[HitDocument]
+    next: str | None
+
+
 class BlobDocument(Document):
     """Stored bytes, by the hash of their content."""
 
@@ -293,7 +318,7 @@ def _operation(route: Declared, path: str) -> dict[str, Any]:
     if route.query is not None:
         schema = route.query.model_json_schema(ref_template=REF)
         parameters += [
-            {"name": field, "in": "query", "required": False, "schema": rules}
+            {"name": field, "in": "query", "required": field in schema.get("required", ()), "schema": rules}
             for field, rules in schema.get("properties", {}).items()
         ]
     if parameters:

@@ -1,4 +1,4 @@
-"""The upkeep of conversation care, put together: attachments that nobody wants any more."""
+"""The upkeep of conversation care, put together: what becomes findable, what nobody wants any more."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from lineloop.server.blobs import BlobStore, FileBlobs, TableBlobs
 from lineloop.server.commit import Commits
 from lineloop.server.settings import ServerSettings
 from lineloop.server.upkeep.blobs import BlobSweep
+from lineloop.server.upkeep.indexing import Indexing
+from lineloop.server.wakeup.bus import Bus
 
 
 def blob_store(settings: ServerSettings, commits: Commits, clock: Clock, *, shared: bool) -> BlobStore:
@@ -26,8 +28,13 @@ def blob_store(settings: ServerSettings, commits: Commits, clock: Clock, *, shar
 class Care:
     """`start` runs the tasks in `tasks`, until those are closed."""
 
-    def __init__(self, settings: ServerSettings, commits: Commits, store: BlobStore, clock: Clock) -> None:
+    def __init__(
+        self, settings: ServerSettings, commits: Commits, store: BlobStore, clock: Clock, bus: Bus
+    ) -> None:
+        self.indexing = Indexing(commits, clock, bus)
         self.blobs = BlobSweep(commits, store, clock, settings.blob_grace_seconds)
 
     def start(self, tasks: Tasks) -> None:
+        tasks.spawn(self.indexing.run(), name="indexing")
+        tasks.spawn(self.indexing.sweep(), name="indexing_sweep")
         tasks.spawn(self.blobs.run(), name="blob_sweep")
