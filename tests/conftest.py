@@ -44,10 +44,17 @@ def anyio_backend() -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what is long by its folder, before the marks decide what runs."""
+    """Marks what is long by its folder, before the marks decide what runs; what waits longest is first."""
     for item in items:
         if "interaction" in item.path.parts and WHOLE_SYSTEMS & set(item.path.parts):
             item.add_marker(pytest.mark.slow)
+    items.sort(key=_seconds, reverse=True)
+
+
+def _seconds(item: pytest.Item) -> float:
+    """How long its `slow` mark says that it waits at least."""
+    mark = item.get_closest_marker("slow")
+    return 0.0 if mark is None else float(mark.kwargs.get("seconds", 0.0))
 
 
 class TestHung(Exception):

@@ -1,4 +1,4 @@
-"""Runs the gates and the tests, two at a time, and ends with one line that tells how many tests ran.
+"""Runs the gates and the tests on two cores, and ends with one line that tells how many tests ran.
 
 `python tools/tally.py check` or any names of PARTS. A gate passes or fails; a suite also counts its tests.
 The run fails when any part failed, or when a suite ran no test. Each part's output is printed as one piece
@@ -13,7 +13,8 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -22,6 +23,9 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 LANES = 2
 PYTEST = [sys.executable, "-m", "pytest"]
+TWO = ["-n", "2", "--dist", "worksteal"]
+# Tests that start processes wait for them: a third worker computes meanwhile.
+THREE = ["-n", "3", "--dist", "worksteal"]
 QUICK = ["tests/unit", "tests/machines"]
 TOGETHER = ["tests/contract", "tests/interaction"]
 # What a server does, once more with its data on PostgreSQL.
@@ -32,15 +36,16 @@ ON_POSTGRES = [
     "tests/interaction/server",
     "tests/interaction/operators",
 ]
+OUTSIDE = ["tests/faults", "tests/blackbox"]
 
 
 @dataclass(frozen=True)
 class Part:
-    """One command. `counts` says which report its tests are read from; `alone` gives it both lanes."""
+    """One command. `counts`: which report its tests are read from; `lanes`: how many cores it keeps busy."""
 
     command: list[str]
     counts: Literal["nothing", "pytest", "vitest"] = "nothing"
-    alone: bool = False
+    lanes: int = 1
 
 
 class Outcome(NamedTuple):
@@ -50,7 +55,7 @@ class Outcome(NamedTuple):
     skipped: int = 0
 
 
-# In groups the long parts stand first, so that both lanes end together.
+# In groups what takes one lane stands first, and of that the longest, so that both lanes end together.
 PARTS: dict[str, Part] = {
     "types": Part([str(BIN / "pyright")]),
     # A sixth less work: the types of tests and benchmarks are looked at by `types`.
@@ -62,38 +67,29 @@ PARTS: dict[str, Part] = {
     "requirements": Part([sys.executable, "tools/check_requirements.py"]),
     "web-types": Part(["npm", "run", "--silent", "typecheck"]),
     "web": Part(["npx", "vitest", "run"], "vitest"),
+    # Beside `types-quick`, which ends last: one lane, though it has two workers for what waits.
     "quick": Part([*PYTEST, "-n", "2", "-m", "not slow", "--hypothesis-profile=quick", *QUICK], "pytest"),
-    "together": Part([*PYTEST, "-n", "2", "-m", "not slow", *TOGETHER], "pytest", alone=True),
+    # Everything within one process, with all of Hypothesis' cases. In one run, because each run collects the
+    # tests and imports what they need once more.
+    "inside": Part([*PYTEST, *TWO, *QUICK, *TOGETHER], "pytest", lanes=2),
     "postgres": Part(
-        [*PYTEST, "-n", "2", "-m", "not slow and not sqlite", "--database=postgres", *ON_POSTGRES],
+        [*PYTEST, *TWO, "-m", "not slow and not sqlite", "--database=postgres", *ON_POSTGRES],
         "pytest",
-        alone=True,
+        lanes=2,
     ),
-    "slow": Part([*PYTEST, "-n", "2", "-m", "slow", *QUICK, *TOGETHER], "pytest", alone=True),
-    "faults": Part([*PYTEST, "-n", "2", "tests/faults"], "pytest", alone=True),
-    "blackbox": Part([*PYTEST, "-n", "2", "tests/blackbox"], "pytest", alone=True),
-    "browser": Part([*PYTEST, "tests/browser"], "pytest", alone=True),
-    "docs": Part([*PYTEST, "tests/docs"], "pytest", alone=True),
-    "packaging": Part([*PYTEST, "tests/packaging"], "pytest", alone=True),
+    "outside": Part([*PYTEST, *THREE, *OUTSIDE], "pytest", lanes=2),
+    "faults": Part([*PYTEST, *THREE, "tests/faults"], "pytest", lanes=2),
+    "blackbox": Part([*PYTEST, *THREE, "tests/blackbox"], "pytest", lanes=2),
+    # Modules share a browser and a system.
+    "browser": Part([*PYTEST, "-n", "2", "--dist", "loadfile", "tests/browser"], "pytest", lanes=2),
+    "docs": Part([*PYTEST, "tests/docs"], "pytest"),
+    "packaging": Part([*PYTEST, "tests/packaging"], "pytest"),
 }
 GATES = ["types", "format", "lint", "imports", "generated", "requirements", "web-types"]
 GROUPS: dict[str, list[str]] = {
     "gates": GATES,
     "check": ["types-quick", "quick", *GATES[1:], "web"],
-    "test": [
-        "types",
-        "quick",
-        *GATES[1:],
-        "web",
-        "together",
-        "postgres",
-        "slow",
-        "faults",
-        "blackbox",
-        "browser",
-        "docs",
-        "packaging",
-    ],
+    "test": ["types", "packaging", "web", *GATES[1:], "docs", "inside", "postgres", "outside", "browser"],
 }
 
 
@@ -178,16 +174,27 @@ def chosen(names: list[str]) -> list[str]:
     return parts
 
 
+def run_all(
+    names: Sequence[str], parts: Mapping[str, Part], run: Callable[[str, Part], Outcome]
+) -> dict[str, Outcome]:
+    """Runs each as soon as there are lanes for it; of those for which there are, the first named one."""
+    waiting, outcomes = list(names), dict[str, Outcome]()
+    running: dict[Future[Outcome], str] = {}
+    with ThreadPoolExecutor(LANES) as threads:
+        while waiting or running:
+            for name in tuple(waiting):
+                free = LANES - sum(parts[other].lanes for other in running.values())
+                if parts[name].lanes <= free:
+                    waiting.remove(name)
+                    running[threads.submit(run, name, parts[name])] = name
+            for ended in wait(running, return_when=FIRST_COMPLETED).done:
+                outcomes[running.pop(ended)] = ended.result()
+    return outcomes
+
+
 def main(names: list[str]) -> int:
     parts, begun = chosen(names), time.monotonic()
-    tally = Tally()
-    beside = [name for name in parts if not PARTS[name].alone]
-    with ThreadPoolExecutor(LANES) as lanes:
-        for name, outcome in zip(beside, lanes.map(lambda name: run(name, PARTS[name]), beside), strict=True):
-            tally.outcomes[name] = outcome
-    for name in parts:
-        if PARTS[name].alone:
-            tally.outcomes[name] = run(name, PARTS[name])
+    tally = Tally(run_all(parts, PARTS, run))
     if tally.failures():
         print(f"failed: {', '.join(tally.failures())}")
     print(f"{len(parts)} parts in {time.monotonic() - begun:.0f} s")

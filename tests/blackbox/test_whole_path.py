@@ -108,7 +108,7 @@ def test_pulling_the_plug_at_a_site_loses_nothing_and_does_nothing_twice(system:
     assert sequences == sorted(set(sequences))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=61)
 @pytest.mark.requirement("D31")
 def test_a_deadline_that_passes_while_the_process_is_down_completes_once(system: System) -> None:
     agent = Agent(system.start(), "tester")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 TOOLS = Path(__file__).parents[3] / "tools"
+TESTS = Path(__file__).parents[2]
 
 
 def tool(name: str) -> ModuleType:
@@ -92,10 +95,34 @@ def test_reports_of_both_runners_are_read(tmp_path: Path) -> None:
     assert tally.vitest_counts(vitest) == (7, 0, 1)
 
 
+def test_parts_run_beside_each_other_as_far_as_there_are_lanes() -> None:
+    one, both = tally.Part([]), tally.Part([], lanes=2)
+    parts = {"a": one, "b": both, "c": one, "d": both}
+    busy: list[int] = []
+    at_once: list[int] = []
+    c_runs = threading.Event()
+
+    def run(name: str, part: Any) -> Any:
+        busy.append(part.lanes)
+        at_once.append(sum(busy))
+        if name == "c":
+            c_runs.set()
+        elif name == "a":
+            assert c_runs.wait(10), "c does not run beside a"
+        busy.remove(part.lanes)
+        return tally.Outcome(True)
+
+    assert tally.run_all(list(parts), parts, run).keys() == parts.keys()
+    assert max(at_once) == tally.LANES
+
+
 def test_groups_name_each_part_once_and_unknown_names_are_refused() -> None:
     assert tally.chosen(["check", "quick"]).count("quick") == 1
-    # `types` looks at everything that `types-quick` looks at.
-    assert set(tally.chosen(["check"])) - {"types-quick"} < set(tally.chosen(["test"]))
-    assert "types" in tally.chosen(["test"])
+    # `types` looks at everything that `types-quick` looks at, and `inside` runs what `quick` runs.
+    assert set(tally.chosen(["check"])) - {"types-quick", "quick"} < set(tally.chosen(["test"]))
+    assert {"types", "inside"} <= set(tally.chosen(["test"]))
+    with_tests = {word for name in tally.chosen(["test"]) for word in tally.PARTS[name].command}
+    folders = {f"tests/{path.name}" for path in TESTS.iterdir() if any(path.rglob("test_*.py"))}
+    assert folders <= with_tests
     with pytest.raises(SystemExit, match="no part"):
         tally.chosen(["nonsense"])
