@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.contract.server.calls import end, get, history, open_stream, set_text, speak, text_of
+from tests.contract.server.calls import end, get, history, open_stream, set_text, speak, text_of, wire
 
 from lineloop.testing.server_world import ServerWorld
 
@@ -77,12 +77,13 @@ async def test_a_failure_is_one_message_that_no_retry_changes(
 ) -> None:
     conversation = await world.conversation()
     path = f"/v1/conversations/{conversation}/messages"
-    body = {"key": "k", "content": content_with(**ERROR_META), "status": "failed"}
+    actor = wire("operator/echo")
+    body = {"key": "k", "actor": actor, "content": content_with(**ERROR_META), "status": "failed"}
     failed = (await world.http.post(path, json=body)).json()
     assert failed["status"] == "failed"
     assert failed["content"]["meta"] == ERROR_META
     other = content_with({"id": "t", "type": "text", "content": "x"})
-    again = await world.http.post(path, json={"key": "k", "content": other, **retry})
+    again = await world.http.post(path, json={"key": "k", "actor": actor, "content": other, **retry})
     assert (again.status_code, again.json()) == (200, failed)
 
 

@@ -30,8 +30,8 @@ ENGINE_OPS = frozenset(PatchOp) - {PatchOp.END}
 _UNPATCHED = CONTROLLED_BLOCK_TYPES | {ENVELOPE_BLOCK, ATTACHMENT_BLOCK}
 
 
-def decide_status(*, stream: bool, status: str | None) -> MessageStatus:
-    """The status a new message starts with. Raises InvalidRequest (L25)."""
+def decide_status(actor: Actor, *, stream: bool, status: str | None) -> MessageStatus:
+    """The status a new message starts with. Raises InvalidRequest (L14, L25)."""
     if stream:
         if status is not None:
             raise InvalidRequest("stream and status exclude each other", pointer="/status")
@@ -40,6 +40,8 @@ def decide_status(*, stream: bool, status: str | None) -> MessageStatus:
         return MessageStatus.COMPLETED
     if status not in MessageStatus.__members__.values() or status == MessageStatus.STREAMING:
         raise InvalidRequest("status is completed, failed or cancelled", pointer="/status")
+    if actor.kind == USER and status != MessageStatus.COMPLETED:
+        raise InvalidRequest("what a person says is completed", pointer="/status")
     return MessageStatus(status)
 
 

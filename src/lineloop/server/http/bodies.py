@@ -67,7 +67,7 @@ def speak_command(grant: Grant, conversation_id: str, body: SpeakBody, ids: Ids)
         content_json=text,
         target=body.target,
         reply_to_id=body.reply_to_id,
-        status=decide_status(stream=body.stream, status=body.status),
+        status=decide_status(actor, stream=body.stream, status=body.status),
         purpose=derive_purpose(actor, content, body.purpose),
         speaker=grant,
         attachments=attachments_of(content) if body.content is not None else (),
