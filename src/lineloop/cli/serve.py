@@ -20,7 +20,7 @@ from lineloop.cli.running import Ready
 from lineloop.cli.surroundings import Surroundings
 from lineloop.client.in_process import InProcessTransport
 from lineloop.kit.datadir import DataDir, FileLock
-from lineloop.kit.engines import Place, is_postgres, shown
+from lineloop.kit.engines import DatabaseUrl, Place, is_postgres, shown
 from lineloop.kit.file_identity import FileIdentity
 from lineloop.kit.storage_errors import DatabaseUnavailable
 from lineloop.server.app import Server
@@ -133,7 +133,7 @@ def database_place(url: str | None) -> Place | None:
             shown(url)  # also finds out that the driver is there
         except DatabaseUnavailable as error:
             raise CommandFailed(str(error), Exit.USAGE) from None
-        return url
+        return DatabaseUrl(url)
     name = url.removeprefix(SQLITE)
     if not name or "://" in name:
         # Without the text itself: it may hold a password.

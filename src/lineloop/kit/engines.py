@@ -19,6 +19,15 @@ POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 Place = Path | str
 
 
+class DatabaseUrl(str):
+    """A URL that does not show its password where values are shown: in logs, tracebacks, settings."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<database at {shown(self)}>"
+
+
 def is_postgres(place: Place) -> bool:
     return isinstance(place, str) and place.startswith(POSTGRES_SCHEMES)
 
@@ -34,7 +43,7 @@ def ensure_schema(place: Place, *, package: str, head: str) -> None:
     Raises DatabaseTooNew and the other errors of kit.storage_errors.
     """
     if is_postgres(place):
-        _postgres("schema").ensure_schema(place, package=package, head=head)
+        _postgres("schema").ensure_schema(DatabaseUrl(place), package=package, head=head)
         return
     from lineloop.kit import schema
 
@@ -54,7 +63,7 @@ async def open_database(
     """
     if is_postgres(place):
         engine = _postgres("database").PostgresDatabase
-        return await engine.open(place, clock=clock, faults=faults, on_fatal=on_fatal)
+        return await engine.open(DatabaseUrl(place), clock=clock, faults=faults, on_fatal=on_fatal)
     from lineloop.kit.sqlite.database import SqliteDatabase
 
     return await SqliteDatabase.open(Path(place), clock=clock, faults=faults, on_fatal=on_fatal)

@@ -37,6 +37,10 @@ class TransactionEnded(Exception):
     """A job ended the transaction that it was given, without saying why. Its own writes are undone."""
 
 
+class UnstorableText(ValueError):
+    """A text that this engine keeps no text column for: one with a NUL character."""
+
+
 class DatabaseTooNew(Exception):
     """The database was written by a newer version of the program; it is left as it is."""
 

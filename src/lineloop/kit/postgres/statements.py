@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import count
 
 from lineloop.kit.database import Params
+from lineloop.kit.storage_errors import UnstorableText
 
 # What may contain a colon or a question mark without being a parameter is matched first.
 _PARAMETER = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|::|:([A-Za-z_]\w*)|(\?)")
@@ -31,7 +32,7 @@ class Statement:
         self.reads = _READS.match(text) is not None
 
     def values(self, params: Params) -> list[bytes | None]:
-        """The parameters as text. Raises KeyError for a missing one, ValueError for what no text can hold."""
+        """The parameters as text. Raises KeyError for a missing one, UnstorableText."""
         if self.names is None:
             assert not isinstance(params, Mapping)
             return [as_text(value) for value in params]
@@ -65,12 +66,12 @@ def translated(sql: str) -> Statement:
 
 
 def as_text(value: object) -> bytes | None:
-    """A value in PostgreSQL's text form. Raises ValueError for a text with a NUL character, TypeError."""
+    """A value in PostgreSQL's text form. Raises UnstorableText, TypeError."""
     if value is None:
         return None
     if isinstance(value, str):
         if "\0" in value:
-            raise ValueError("PostgreSQL keeps no NUL character in a text")
+            raise UnstorableText("PostgreSQL keeps no NUL character in a text")
         return value.encode()
     if isinstance(value, bool):
         return b"1" if value else b"0"

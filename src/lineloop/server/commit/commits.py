@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from lineloop.kit.database import Database, DatabaseError, Tx
 from lineloop.kit.faults import FaultInjected
+from lineloop.kit.storage_errors import UnstorableText
 from lineloop.protocol.actors import Actor
 from lineloop.server.commit import accounts, asking, consuming, participation, streaming
 from lineloop.server.commit.context import CommitContext
@@ -40,7 +41,7 @@ class Commits:
         """Runs a job of one's own on a snapshot."""
         try:
             return await self.db.read(job)
-        except DatabaseError as error:
+        except (DatabaseError, UnstorableText) as error:
             raise storage_error(error) from error
 
     def submit(self, job: Callable[[Tx], T], label: str = "", lane: str = "") -> asyncio.Future[T]:
@@ -54,7 +55,7 @@ class Commits:
         """The job's answer, storage failures coded. Raises what the job raised."""
         try:
             return await future
-        except (DatabaseError, FaultInjected) as error:
+        except (DatabaseError, FaultInjected, UnstorableText) as error:
             raise storage_error(error) from error
 
     def lane_of(self, name: str) -> str:

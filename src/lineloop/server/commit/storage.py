@@ -10,15 +10,25 @@ from lineloop.kit.database import (
     QueueFull,
 )
 from lineloop.kit.faults import FaultInjected
-from lineloop.protocol.errors import ConnectionLost, ErrorCode, LoopError, Overloaded, StorageUnavailable
+from lineloop.kit.storage_errors import UnstorableText
+from lineloop.protocol.errors import (
+    ConnectionLost,
+    ErrorCode,
+    InvalidRequest,
+    LoopError,
+    Overloaded,
+    StorageUnavailable,
+)
 
 
-def storage_error(error: DatabaseError | FaultInjected) -> LoopError:
+def storage_error(error: DatabaseError | FaultInjected | UnstorableText) -> LoopError:
     """The error to answer with; raise it `from error`."""
     if isinstance(error, FaultInjected):
         if error.site.endswith(".after_commit"):
             return ConnectionLost("the answer was lost")
         return LoopError(str(error), code=ErrorCode.FAULT_INJECTED)
+    if isinstance(error, UnstorableText):
+        return InvalidRequest("a text with the character U+0000 cannot be stored")
     if isinstance(error, QueueFull):
         return Overloaded("too many writes are waiting")
     if isinstance(error, DatabaseBusyElsewhere):
