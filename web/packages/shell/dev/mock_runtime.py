@@ -278,7 +278,11 @@ class MockRuntime:
         )
         files = {
             f"surface/{name}": ServedFile((SURFACES / name).read_bytes(), media)
-            for name, media in ((f"{scope}.js", "text/javascript"), ("surface.css", "text/css"))
+            for name, media in (
+                (f"{scope}.js", "text/javascript"),
+                ("well-behaved.js", "text/javascript"),
+                ("surface.css", "text/css"),
+            )
         }
         ids = Ids(SystemClock())
         launch = Launch(

@@ -1,22 +1,4 @@
-// A surface that behaves: one handshake, answers pings.
-const root = document.documentElement;
-const nonce = root.dataset.lineloopNonce;
-globalThis.keys = [];
-addEventListener("message", (event) => {
-  if (event.source !== parent || event.origin !== root.dataset.lineloopShell) return;
-  const port = event.ports[0];
-  globalThis.port = port;
-  port.onmessage = ({ data }) => {
-    const ping = /"type":"ping","payload":(\{"number":\d+\})/.exec(data);
-    if (ping) port.postMessage(`{"v":1,"type":"pong","payload":${ping[1]}}`);
-  };
-  port.postMessage(JSON.stringify({ v: 1, id: "r/1", type: "hello", payload: { sdk: "mock", nonce } }));
-});
-parent.postMessage({ lineloop: 1, nonce }, root.dataset.lineloopShell);
-const clock = document.createElement("div");
-clock.className = "clock";
-clock.textContent = "note";
-const field = document.createElement("input");
-field.placeholder = "What are you working on?";
-addEventListener("keydown", (event) => globalThis.keys.push(event.key));
-document.getElementById("root").replaceWith(clock, field);
+// Behaves, and shows a note.
+import "./well-behaved.js";
+
+document.querySelector(".clock").textContent = "note";
