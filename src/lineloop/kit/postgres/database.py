@@ -1,4 +1,4 @@
-"""PostgreSQL for several servers: lanes of writers, a pool of readers, one asyncio port (record 0026).
+"""PostgreSQL for several servers: lanes of writers, a pool of readers, one asyncio port (decision 0026).
 
 This module puts the lanes and the readers together; what shares a transaction and what a failure undoes is
 decided in `lanes`.

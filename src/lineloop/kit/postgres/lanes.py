@@ -1,4 +1,4 @@
-"""Lanes of writers: jobs in, group commits out, on several connections (design decision 3, record 0026).
+"""Lanes of writers: jobs in, group commits out, on several connections (decision 0026).
 
 A lane is a thread with a connection. What waits in it shares one transaction; a job that fails is undone
 alone, by a savepoint that stands before its first write. The jobs of a transaction are run in the order of

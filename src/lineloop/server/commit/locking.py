@@ -3,7 +3,7 @@
 A root conversation with its process conversations, messages, questions and Runs is one aggregate: whoever
 writes to it holds its lock until the commit. A job that needs several roots takes them in the order of their
 ids. The names of the other locks sort before or behind every conversation, and so are taken before or after:
-that order, the same everywhere, is what keeps jobs from waiting for each other in a circle.
+that order, the same everywhere, is what keeps jobs from waiting for each other in a circle (decision 0027).
 """
 
 from __future__ import annotations
