@@ -336,6 +336,30 @@ def token_revoke(
     run_async(work)
 
 
+@app.command("export")
+def export(
+    conversation: Annotated[str, typer.Argument(metavar="CONVERSATION", help="Its id.")],
+    export_format: Annotated[
+        str, typer.Option("--format", help="json or markdown.", metavar="json|markdown")
+    ] = "json",
+    output: Annotated[Path | None, typer.Option(help="A file instead of stdout.", metavar="FILE")] = None,
+    data_dir: DataDir = None,
+    server: Server = None,
+    token: Token = None,
+) -> None:
+    """A whole conversation as a document to keep."""
+    if export_format not in ("json", "markdown"):
+        raise typer.BadParameter("json or markdown", param_hint="--format")
+    settings = settings_for(data_dir, server, token)
+
+    async def work() -> int:
+        from lineloop.cli.export import export_conversation
+
+        return await export_conversation(settings, conversation, export_format, output)
+
+    run_async(work)
+
+
 @app.command("audit")
 def audit(
     call: Annotated[str | None, typer.Option(help="The story of one call id.")] = None,

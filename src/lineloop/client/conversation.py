@@ -6,7 +6,8 @@ Leaves orders, cursors and rights to the server (spec/protocol.md §2, §5).
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, NotRequired, TypedDict, TypeVar, Unpack
 
 from lineloop.client.message_handle import MessageHandle
@@ -128,6 +129,15 @@ class Conversation:
     async def _change(self, body: dict[str, Any]) -> ConversationInfo:
         answer = await self._retry.run(lambda: self._transport.request("PATCH", self._path, json=body))
         return ConversationInfo.from_wire(answer.body)
+
+    def export(self, export_format: str = "json") -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """`async with conversation.export() as parts`: all of it as one document, in parts [read].
+
+        `export_format`: `json` or `markdown`. With the process conversations that one sees; attachments by
+        their hash. Raises LoopError `conversation_not_found` on entering, ConnectionLost in the middle. Spec:
+        spec/protocol.md §5.5.
+        """
+        return self._transport.parts(f"{self._path}/export", params={"format": export_format})
 
     async def mark_read(self, ordinal: int) -> ReadMark:
         """This person has read everything up to `ordinal`; it never moves back [write].

@@ -17,6 +17,7 @@ from lineloop.client.apis import Apis
 from lineloop.client.blobs import Blobs, Source
 from lineloop.client.conversation import Conversation, Page
 from lineloop.client.harness import Call, Harness
+from lineloop.client.hits import Hit
 from lineloop.client.human import Human
 from lineloop.client.link import Link
 from lineloop.client.presence import Presence
@@ -127,6 +128,26 @@ class Loop:
             lambda: self._transport.request("GET", "/v1/conversations", params=params)
         )
         return Page[ConversationInfo].from_wire(answer.body, ConversationInfo.from_wire)
+
+    async def search(
+        self,
+        query: str,
+        *,
+        conversation_id: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> Page[Hit]:
+        """Messages with all the words of `query`, in what this identity sees, the newest first [read].
+
+        `conversation_id`: only there and in its process conversations. `limit`: 20 by default, 100 at most; a
+        page may hold fewer and still have a `next`. Raises InvalidRequest, LoopError
+        `conversation_not_found`. Spec: spec/protocol.md §5.4.
+        """
+        params = {"q": query, "conversation_id": conversation_id, "after": after, "limit": limit}
+        answer = await self._retry.run(
+            lambda: self._transport.request("GET", "/v1/messages/search", params=params)
+        )
+        return Page[Hit].from_wire(answer.body, Hit.from_wire)
 
     async def upload(
         self, source: Source, *, media_type: str | None = None, expected_hash: str | None = None

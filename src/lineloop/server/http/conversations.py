@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 from pydantic import Field
 from starlette.requests import Request
@@ -22,9 +23,11 @@ from lineloop.protocol.requests import (
     parse_body,
 )
 from lineloop.server.commit.caring import ChangeConversation, card_in, change_conversation_in, mark_read_in
+from lineloop.server.commit.exporting import exported
 from lineloop.server.commit.participation import CreateConversation
 from lineloop.server.commit.visibility import visible_children, visible_roots
 from lineloop.server.decide.access import Verb
+from lineloop.server.decide.exporting import ExportFormat, file_name, pieces_of
 from lineloop.server.http.bodies import raw_body
 from lineloop.server.http.documents import (
     ConversationDocument,
@@ -32,7 +35,7 @@ from lineloop.server.http.documents import (
     ReadDocument,
     document,
 )
-from lineloop.server.http.lists import PageQuery, json_response, page_response
+from lineloop.server.http.lists import PageQuery, Query, json_response, page_response
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 from lineloop.server.http.sse import Viewer
@@ -47,6 +50,10 @@ class ConversationsQuery(PageQuery):
     parent_id: Annotated[str | None, Field(max_length=128)] = None
     actor: Annotated[str | None, Field(max_length=300)] = None
     archived: Literal["true", "false", "any"] = "false"
+
+
+class ExportQuery(Query):
+    format: Literal["json", "markdown"] = "json"
 
 
 def conversation_routes(services: Services) -> Routes:
@@ -146,6 +153,26 @@ def conversation_routes(services: Services) -> Routes:
             EPOCH_HEADER: services.epoch,
         }
         return services.streamed(grant, viewer.events(), media_type=EVENT_STREAM, headers=headers)
+
+    @router.get(
+        "/conversations/{conversation_id}/export",
+        openapi_extra=document(None, errors=_MISSING),
+        query=ExportQuery,
+    )
+    async def export(request: Request, conversation_id: str, query: ExportQuery) -> Response:
+        """The whole conversation with its process conversations, as a file; attachments by their hash."""
+        grant = await services.grant(request, Verb.READ)
+        conversation = await services.visible_conversation(grant, conversation_id)
+        chosen = ExportFormat(query.format)
+        text = exported(services.commits, conversation, grant, pieces_of(chosen))
+        name = quote(file_name(conversation.name, chosen), safe="")
+        headers = {
+            "content-type": chosen.media_type,
+            "content-disposition": f"attachment; filename*=UTF-8''{name}",
+            "x-content-type-options": "nosniff",
+            "cache-control": "no-store",
+        }
+        return services.streamed(grant, text, media_type=None, headers=headers)
 
     return router
 
