@@ -59,7 +59,7 @@ async def started_server(
         )
         server = Server(
             settings,
-            clock=around.clock,
+            clock=None if is_postgres(str(database)) else around.clock,
             ids=around.ids,
             faults=around.faults,
             on_fatal=stop.because_of,

@@ -47,6 +47,20 @@ class SystemClock:
         await asyncio.sleep(max(seconds, 0.0))
 
 
+class SharedClock(SystemClock):
+    """The machine's time, moved by what another clock is ahead, so that several machines agree."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+    def measured(self, other_ms: int, asked_ms: int, answered_ms: int) -> None:
+        """The other clock showed `other_ms`, somewhere between two moments of this one."""
+        self.ahead_ms += other_ms - (asked_ms + answered_ms) // 2
+
+
 def rfc3339(ms: int) -> str:
     """UTC text with milliseconds: `2026-01-02T03:04:05.678Z`. Raises ValueError outside years 1 to 9999."""
     seconds, rest = divmod(ms, 1000)

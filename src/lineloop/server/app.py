@@ -15,7 +15,7 @@ from lineloop.control.stores.sql import SqlStore
 from lineloop.harness.adapters.demo import DemoAdapter
 from lineloop.harness.adapters.port import Adapter
 from lineloop.harness.runner import Runner
-from lineloop.kit.clock import Clock, SystemClock
+from lineloop.kit.clock import Clock, SharedClock, SystemClock
 from lineloop.kit.database import Database, Tx
 from lineloop.kit.engines import ensure_schema, is_postgres, open_database
 from lineloop.kit.faults import Faults
@@ -56,6 +56,7 @@ from lineloop.server.upkeep.folding import Folding
 from lineloop.server.upkeep.notifier import Notifier
 from lineloop.server.upkeep.replicas import Replicas
 from lineloop.server.upkeep.revocations import Revocations
+from lineloop.server.upkeep.timekeeping import Timekeeping
 from lineloop.server.wakeup.bus import Bus, Stopping
 from lineloop.server.wakeup.carriers import postgres_carrier, redis_carrier
 from lineloop.server.wakeup.relay import Carrier
@@ -81,7 +82,7 @@ class Server:
         adapters: Sequence[Adapter] | None = None,
     ) -> None:
         self.settings = settings
-        self.clock = clock or SystemClock()
+        self.clock = clock or (SharedClock() if is_postgres(settings.database) else SystemClock())
         self.ids = ids or Ids(self.clock)
         self.faults = faults or Faults.none()
         self._on_fatal = on_fatal
@@ -120,6 +121,10 @@ class Server:
         self.runner = Runner(self.runs, self._adapters, self.clock, self.ids, slots=settings.run_slots)
         self.resources = SqlStore(self.db, self.clock, self.ids)
         self.blobs = blob_store(settings, self.commits, self.clock, shared=is_postgres(settings.database))
+        if isinstance(self.clock, SharedClock):
+            timekeeping = Timekeeping(self.commits, self.clock)
+            await timekeeping.align()
+            self._tasks.spawn(timekeeping.run(), name="timekeeping")
         epoch = await self.commits.write(self._introduce)
         self.services = self._services(epoch)
         self.asgi = Edge(self._application(), self.services.hot, settings, self.ids, self.metrics)

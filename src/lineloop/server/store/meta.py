@@ -6,7 +6,16 @@ from lineloop.kit.database import Tx
 
 _GET = "SELECT value FROM meta WHERE name = :name"
 _PUT = "INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value"
+# Only where several servers share a database: a file has the clock of its machine.
+_CLOCK = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
 _KEEP = "INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING"
+
+
+def database_ms(tx: Tx) -> int:
+    """What the clock of the database's server shows, in milliseconds since 1970."""
+    row = tx.one(_CLOCK)
+    assert row is not None
+    return row[0]
 
 
 def get(tx: Tx, name: str) -> str | None:
