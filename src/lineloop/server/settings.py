@@ -12,6 +12,24 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
 @record
+class Retention:
+    """For how many days things are kept that nobody needs any more; None: for ever.
+
+    `runs`: what an ended Run was asked and what came of it; that there was one under its key stays for ever.
+    `ledger`: the steps of ended Runs.
+    """
+
+    messages: float | None = None
+    envelopes: float | None = None
+    runs: float | None = None
+    ledger: float | None = None
+
+    @property
+    def is_on(self) -> bool:
+        return any(days is not None for days in (self.messages, self.envelopes, self.runs, self.ledger))
+
+
+@record
 class ServerSettings:
     """One server on its database: the path of a SQLite file, or a postgresql:// URL that several may share.
 
@@ -50,4 +68,5 @@ class ServerSettings:
     drain_retry_ms: int = 500
     run_slots: int = 50
     redis_url: str | None = None
+    retention: Retention = field(default_factory=Retention)
     limits: CommitLimits = field(default_factory=CommitLimits)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -29,6 +28,10 @@ def transport(monkeypatch: pytest.MonkeyPatch) -> ScriptedTransport:
     return scripted
 
 
+def names_in(folder: Path) -> list[str]:
+    return [file.name for file in folder.iterdir()]
+
+
 @pytest.mark.requirement("C14")
 async def test_the_file_is_whole_and_for_its_owner_only(transport: ScriptedTransport, tmp_path: Path) -> None:
     transport.answers.append(Response(200, json.dumps({"a": 1}).encode()))
@@ -51,4 +54,4 @@ async def test_a_refused_export_leaves_what_was_there(transport: ScriptedTranspo
     with pytest.raises(NotFound):
         await export_conversation(Settings(tmp_path), "con_none", "json", target)
     assert target.read_text() == "before"
-    assert os.listdir(tmp_path) == ["plans.json"]
+    assert names_in(tmp_path) == ["plans.json"]

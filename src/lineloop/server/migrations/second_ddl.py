@@ -28,6 +28,7 @@ CARE_DDL: tuple[str, ...] = (
     """,
     # Up to which change of a root conversation its messages are in the index.
     "CREATE TABLE search_progress (root_id TEXT NOT NULL PRIMARY KEY, change BIGINT NOT NULL)",
+    "CREATE INDEX ledger_by_blob ON ledger (blob_hash) WHERE blob_hash IS NOT NULL",
 )
 
 # One row per message that can be found; `id` counts in the order in which they became findable.

@@ -11,6 +11,7 @@ from lineloop.server.commit import Commits
 from lineloop.server.settings import ServerSettings
 from lineloop.server.upkeep.blobs import BlobSweep
 from lineloop.server.upkeep.indexing import Indexing
+from lineloop.server.upkeep.retention import RetentionSweep
 from lineloop.server.wakeup.bus import Bus
 
 
@@ -31,10 +32,13 @@ class Care:
     def __init__(
         self, settings: ServerSettings, commits: Commits, store: BlobStore, clock: Clock, bus: Bus
     ) -> None:
+        self.retention = RetentionSweep(commits, clock, settings.retention)
         self.indexing = Indexing(commits, clock, bus)
         self.blobs = BlobSweep(commits, store, clock, settings.blob_grace_seconds)
 
     def start(self, tasks: Tasks) -> None:
+        if self.retention.is_on:
+            tasks.spawn(self.retention.run(), name="retention")
         tasks.spawn(self.indexing.run(), name="indexing")
         tasks.spawn(self.indexing.sweep(), name="indexing_sweep")
         tasks.spawn(self.blobs.run(), name="blob_sweep")
