@@ -19,6 +19,7 @@ from benchmarks import (
     b7_growth,
     b8_start,
     b9_shell,
+    b9s_storage,
     report,
 )
 from benchmarks.measure import Report, flush_ms, machine
@@ -31,6 +32,7 @@ BENCHMARKS: dict[str, Callable[[Path], Awaitable[Report]]] = {
     "B7": b7_growth.measure,
     "B8": b8_start.measure,
     "B9": b9_shell.measure,
+    "B9S": b9s_storage.measure,
 }
 
 

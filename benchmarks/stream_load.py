@@ -60,6 +60,7 @@ async def viewers(
 ) -> AsyncGenerator[list[Viewer]]:
     """One viewer per path, all of them answered."""
     address = urlsplit(url)
+    host, port = address.hostname or "", address.port or 80
     opened: list[Viewer] = []
     loop = asyncio.get_running_loop()
     try:
@@ -67,8 +68,8 @@ async def viewers(
             head = f"GET {path} HTTP/1.1\r\nHost: {address.netloc}\r\nAuthorization: Bearer {token}\r\n\r\n"
             _, viewer = await loop.create_connection(
                 lambda head=head, on_mark=on_mark: Viewer(head.encode(), on_mark),
-                address.hostname,
-                address.port,
+                host,
+                port,
             )
             opened.append(viewer)
         for viewer in opened:

@@ -32,6 +32,9 @@ from lineloop.server.records import StoredMessage
 from lineloop.server.store import conversations, messages, patches
 from lineloop.server.wakeup.bus import MessageChanged, PatchesAppended
 
+# A log outgrows its snapshot this many times before it is folded: most bytes of small patches are no content.
+FOLD_RATIO = 3
+
 
 @record
 class AppendCommand:
@@ -181,7 +184,7 @@ def _grow(
                 "the message is too large",
                 detail={"limit": "message_bytes", "value": ctx.limits.message_bytes},
             )
-    due = log_bytes > max(stream.snapshot_bytes, ctx.limits.fold_floor_bytes)
+    due = log_bytes > FOLD_RATIO * max(stream.snapshot_bytes, ctx.limits.fold_floor_bytes)
     fold = due and not stream.folding
     ctx.streams.put(
         message_id,
