@@ -28,7 +28,8 @@ class Settings:
     `json`, `console`, or None to follow the terminal (LINELOOP_LOG). `model` is LINELOOP_MODEL, None when
     nothing is said. `model_keys` and `model_urls` are by family; LINELOOP_MODEL_URL is the address of the
     family that LINELOOP_MODEL names. `redis` is LINELOOP_REDIS, over which servers on one database wake each
-    other; `database` is LINELOOP_DATABASE, the server's, which no list of processes shows.
+    other; `database` is LINELOOP_DATABASE, the server's, which no list of processes shows. `keep` is
+    LINELOOP_KEEP, how long things are kept; `blobs` is LINELOOP_BLOBS, the directory of attachments.
     """
 
     data_dir: Path
@@ -43,6 +44,8 @@ class Settings:
     has_display: bool = False
     redis: str | None = None
     database: str | None = None
+    keep: str | None = None
+    blobs: Path | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -63,6 +66,8 @@ class Settings:
             log_level=values.get("LINELOOP_LOG_LEVEL", "info").lower(),
             redis=values.get("LINELOOP_REDIS"),
             database=values.get("LINELOOP_DATABASE"),
+            keep=values.get("LINELOOP_KEEP"),
+            blobs=Path(blobs).expanduser() if (blobs := values.get("LINELOOP_BLOBS")) else None,
             has_display=sys.platform != "linux" or any(source.get(name) for name in _DISPLAYS),
         )
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lineloop.cli.data_files import SERVER_DATABASE, directory_of, refuse_emptied, remember_database
 from lineloop.cli.failures import CommandFailed, Exit
+from lineloop.cli.keeping import retention_of
 from lineloop.cli.lifetime import Stop, live
 from lineloop.cli.models import LocalModels, check_model
 from lineloop.cli.running import Ready
@@ -55,7 +56,11 @@ async def started_server(
             identity = stack.enter_context(FileIdentity(database))
             refuse_emptied(database, around.data_dir)
         settings = ServerSettings(
-            database=database, admin_token=around.credentials.admin_token, redis_url=redis
+            database=database,
+            admin_token=around.credentials.admin_token,
+            redis_url=redis,
+            blobs=around.blobs,
+            retention=retention_of(around.keep),
         )
         server = Server(
             settings,

@@ -21,6 +21,8 @@ class Surroundings:
     ids: Ids
     faults: Faults
     credentials: Credentials
+    keep: str | None = None
+    blobs: Path | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> Surroundings:
@@ -32,5 +34,11 @@ class Surroundings:
         refuse_unusable_directory(settings.data_dir)
         settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         return cls(
-            settings.data_dir, clock, ids, planned_faults(settings), Credentials(settings.data_dir, ids)
+            settings.data_dir,
+            clock,
+            ids,
+            planned_faults(settings),
+            Credentials(settings.data_dir, ids),
+            settings.keep,
+            settings.blobs,
         )
