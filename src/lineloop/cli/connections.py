@@ -96,7 +96,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP is refused in the words of every other refusal. Called by uvicorn."""
-        self.transport.write(_refusal("400 Bad Request", LoopError(msg, code=ErrorCode.MALFORMED_REQUEST)))
+        self.transport.write(refused("400 Bad Request", LoopError(msg, code=ErrorCode.MALFORMED_REQUEST)))
         self.transport.close()
 
     def resume_writing(self) -> None:
@@ -159,12 +159,15 @@ class LinkConnection(WebSocketsSansIOProtocol):
 def _too_late() -> bytes:
     """The answer to a request whose head did not come in time."""
     error = LoopError("the request did not arrive in time", code=ErrorCode.REQUEST_TIMEOUT)
-    return _refusal("408 Request Timeout", error)
+    return refused("408 Request Timeout", error)
 
 
-def _refusal(status: str, error: LoopError) -> bytes:
-    """A whole answer with the problem document of `error`, after which the connection ends."""
-    body = json.dumps(error.to_problem()).encode()
+def refused(status: str, error: LoopError) -> bytes:
+    """A whole answer with the problem document of `error`, after which the connection ends.
+
+    The document tells the status that is answered, which may say more than the code's own.
+    """
+    body = json.dumps({**error.to_problem(), "status": int(status[:3])}).encode()
     head = (
         f"HTTP/1.1 {status}\r\n"
         "content-type: application/problem+json\r\n"

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 
-from lineloop.cli.connections import HttpConnection
+from lineloop.cli.connections import HttpConnection, refused
 from lineloop.kit.records import record
+from lineloop.protocol.errors import LimitExceeded, Overloaded
 
 
 @record
@@ -23,10 +24,6 @@ class Caps:
     frame_bytes: int
 
 
-_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-_TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-
-
 def guarded(caps: Caps) -> type[HttpConnection]:
     """An HTTP connection within these caps."""
 
@@ -37,7 +34,7 @@ def guarded(caps: Caps) -> type[HttpConnection]:
             super().connection_made(transport)
             self._head = 0
             if len(self.connections) > caps.connections:
-                self._end(_TOO_MANY)
+                self._end(_too_many(caps))
 
         def on_headers_complete(self) -> None:
             self._head = 0
@@ -52,7 +49,7 @@ def guarded(caps: Caps) -> type[HttpConnection]:
             if self._head_since is None:
                 self._head = 0
             elif self._head > caps.head_bytes:
-                self._end(_TOO_LARGE)
+                self._end(_too_large(caps))
 
         def _end(self, answer: bytes) -> None:
             if not self.transport.is_closing():
@@ -60,3 +57,15 @@ def guarded(caps: Caps) -> type[HttpConnection]:
                 self.transport.close()
 
     return Guarded
+
+
+def _too_large(caps: Caps) -> bytes:
+    detail = {"limit": "head_bytes", "max": caps.head_bytes}
+    error = LimitExceeded("the head of the request is too large", detail=detail)
+    return refused("431 Request Header Fields Too Large", error)
+
+
+def _too_many(caps: Caps) -> bytes:
+    detail = {"limit": "connections", "max": caps.connections}
+    error = Overloaded("too many connections are open", detail=detail)
+    return refused("503 Service Unavailable", error)

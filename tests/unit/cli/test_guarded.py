@@ -11,6 +11,7 @@ from typing import Any
 from lineloop.cli.connections import Patience
 from lineloop.cli.guarded import Caps
 from lineloop.cli.listening import served
+from lineloop.kit.json import loads
 
 CAPS = Caps(connections=3, head_bytes=2_000, frame_bytes=1_000)
 QUICK = Patience(head_seconds=0.2, look_seconds=0.05)
@@ -41,6 +42,13 @@ async def first_words(reader: asyncio.StreamReader) -> bytes:
     return await asyncio.wait_for(reader.read(12), 5)
 
 
+async def problem_in(reader: asyncio.StreamReader) -> tuple[bytes, dict[str, Any]]:
+    """The first words of an answer, and the problem document that is its body."""
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+    assert b"content-type: application/problem+json" in head
+    return head[:12], loads(await asyncio.wait_for(reader.read(), 5))
+
+
 async def test_one_connection_answers_many_requests_of_ordinary_size() -> None:
     async with listening() as port:
         reader, writer = await said_to(port, b"")
@@ -56,7 +64,9 @@ async def test_a_head_that_is_too_large_is_refused_also_in_small_pieces() -> Non
         for _ in range(30):
             writer.write(b"y" * 100)
             await writer.drain()
-        assert await first_words(reader) == b"HTTP/1.1 431"
+        words, problem = await problem_in(reader)
+        assert (words, problem["code"], problem["status"]) == (b"HTTP/1.1 431", "limit_exceeded", 431)
+        assert problem["context"] == {"limit": "head_bytes", "max": 2_000}
         writer.close()
 
 
@@ -73,7 +83,8 @@ async def test_too_many_connections_are_turned_away_until_others_end() -> None:
         for reader, _ in held:
             assert await first_words(reader) == b"HTTP/1.1 200"
         turned_away, writer = await said_to(port, GET)
-        assert await first_words(turned_away) == b"HTTP/1.1 503"
+        words, problem = await problem_in(turned_away)
+        assert (words, problem["code"], problem["retryable"]) == (b"HTTP/1.1 503", "overloaded", True)
         writer.close()
         for reader, writer in held:
             writer.close()

@@ -188,9 +188,30 @@ def log(*patches: dict[str, Any]) -> Break:
     return broken
 
 
+def forgotten(*places: int) -> Break:
+    """These operations of the story were never recorded."""
+
+    def broken(history: History, _: Reading) -> None:
+        gone = [story()[0].operations[place] for place in places]
+        history.operations = [one for one in history.operations if one not in gone]
+
+    return broken
+
+
+def both(*breaks: Break) -> Break:
+    def broken(history: History, reading: Reading) -> None:
+        for one in breaks:
+            one(history, reading)
+
+    return broken
+
+
+def places_of(kind: type) -> list[int]:
+    return [index for index, one in enumerate(story()[0].operations) if isinstance(one, kind)]
+
+
 def place_of(kind: type, nth: int = 0) -> int:
-    operations = story()[0].operations
-    return [index for index, one in enumerate(operations) if isinstance(one, kind)][nth]
+    return places_of(kind)[nth]
 
 
 SECOND = replace(message("in", 5, HELLO), id="other")
@@ -246,14 +267,7 @@ BROKEN: dict[str, tuple[Rule, Break]] = {
     "a poll passed over a message": (Rule.LATE, instead(place_of(Polled, 1), after=0)),
     "a link began behind what was not committed": (
         Rule.LATE,
-        lambda history, _: (
-            history.operations.remove(history.operations[place_of(Delivered)])
-            or [
-                history.operations.remove(one)
-                for one in list(history.operations)
-                if isinstance(one, Committed)
-            ]
-        ),
+        both(forgotten(place_of(Delivered)), forgotten(*places_of(Committed))),
     ),
     "a poll that does not show what was acknowledged": (
         Rule.STALE,
@@ -274,12 +288,9 @@ BROKEN: dict[str, tuple[Rule, Break]] = {
     "a patch shown after the end": (Rule.AFTER_END, told(Viewed("viewer", "out", Sight.PATCH, 4, ""))),
     "more stored than the end": (
         Rule.AFTER_END,
-        lambda history, reading: (
-            (
-                stored("out", revision=4)(history, reading),
-                told(Appended(8, 9, UNKNOWN, "out", 3, {**APPEND, "seq": 3}))(history, reading),
-            )
-            and None
+        both(
+            stored("out", revision=4),
+            told(Appended(8, 9, UNKNOWN, "out", 3, {**APPEND, "seq": 3})),
         ),
     ),
     "a patch that is not the next": (Rule.VIEW_GAP, instead(place_of(Viewed, 2), revision=2)),
@@ -296,7 +307,7 @@ BROKEN: dict[str, tuple[Rule, Break]] = {
     "an inbox that is not done with": (Rule.STUCK, cursor(committed=1)),
     "a viewer without the newest": (
         Rule.STUCK,
-        lambda history, _: history.operations.remove(history.operations[place_of(Viewed, 8)]),
+        forgotten(place_of(Viewed, 8)),
     ),
     "a viewer with an old card": (Rule.STUCK, instead(place_of(Viewed, 7), digest=fingerprint(EMPTY))),
 }
