@@ -3,7 +3,7 @@
 Decides the terms. A term is a word in lower case or one character of a script that is written without blanks
 (Chinese, Japanese, Korean, Thai …): a run of such characters is asked for as a phrase, so that words of any
 length are found, two characters as well as seven. Both databases get these terms and part nothing themselves
-(decision 0025).
+(decision 0028).
 """
 
 from __future__ import annotations
@@ -71,20 +71,30 @@ def terms_of(text: str) -> list[str]:
         found = _PLAIN.findall(text.lower())
         return [term[:MAX_TERM_LENGTH] for term in found[:MAX_TERMS]]
     terms: list[str] = []
-    for token in _tokens(unicodedata.normalize("NFC", text)):
+    for written in _TOKEN.findall(unicodedata.normalize("NFC", text)):
         if len(terms) == MAX_TERMS:
             break
-        terms.append(token.term)
+        if term := _term(written):
+            terms.append(term)
     return terms
 
 
 def _tokens(text: str) -> Iterator[Token]:
     for match in _TOKEN.finditer(text):
-        term = unicodedata.normalize("NFKC", match.group()).casefold()
-        if not term.isalnum():
-            term = "".join(character for character in term if character.isalnum())
-        if term:
-            yield Token(term[:MAX_TERM_LENGTH], match.start(), match.end())
+        if term := _term(match.group()):
+            yield Token(term, match.start(), match.end())
+
+
+def _term(written: str) -> str:
+    """The term of a token; empty when nothing of it is a letter or a digit."""
+    if len(written) == 1 and "\u3400" <= written <= "\u9fff":
+        return written  # Most characters of a Chinese text, and nothing in them varies.
+    if written.isascii():
+        return written.lower()[:MAX_TERM_LENGTH]
+    term = unicodedata.normalize("NFKC", written).casefold()
+    if not term.isalnum():
+        term = "".join(character for character in term if character.isalnum())
+    return term[:MAX_TERM_LENGTH]
 
 
 def parse_query(query: str) -> list[Phrase]:

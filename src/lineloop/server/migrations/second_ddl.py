@@ -1,7 +1,7 @@
 """What the second schema adds: conversation care — archive, read positions, search, blobs, retention.
 
 Portable SQL, with one exception: the words of messages are found by FTS5 on SQLite and by a tsvector on
-PostgreSQL (decision 0025). Statements run in order, on an empty database as on one with data.
+PostgreSQL (decision 0028). Statements run in order, on an empty database as on one with data.
 """
 
 from __future__ import annotations
