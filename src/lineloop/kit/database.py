@@ -87,6 +87,12 @@ class Tx(Protocol):
         """
         ...
 
+    def later(self, sql: str, params: Params = ..., /) -> Callable[[], list[Row]]:
+        """As `put`, for a statement whose rows are wanted once the job is durable: call the answer in an
+        `after_commit`. Within the job calling it waits, as `all` does.
+        """
+        ...
+
     def after_commit(self, callback: Callable[[], object], /) -> None:
         """Call `callback` on the event loop once this job is durable, before its future resolves.
 

@@ -411,3 +411,25 @@ async def test_values_come_back_as_they_went(database: PostgresDatabase) -> None
     answer = await database.read(lambda tx: tx.one("SELECT body FROM notes WHERE number = 1"))
     assert answer is not None
     assert answer["body"] == large
+
+
+async def test_rows_for_later_are_there_after_the_commit_and_within_the_job(
+    database: PostgresDatabase,
+) -> None:
+    told: list[list[int]] = []
+    change = "UPDATE notes SET body = :body WHERE number < 3 RETURNING number"
+
+    def job(tx: Tx) -> int:
+        rows = tx.later(change, {"body": "x"})
+        tx.after_commit(lambda: told.append(sorted(row["number"] for row in rows())))
+        return len(tx.later(change, {"body": "y"})())
+
+    await database.write(lambda tx: [note(number)(tx) for number in (1, 2, 3)])
+    assert await database.write(job, lane="a") == 2
+    assert told == [[1, 2]]
+
+    def failing(tx: Tx) -> None:
+        tx.later("INSERT INTO notes (number, body) VALUES (1, :body) RETURNING number", {"body": "again"})
+
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        await database.write(failing, lane="a")

@@ -51,15 +51,24 @@ class Answer(NamedTuple):
     touched: int
 
 
-class _Sent:
-    """A statement on its way."""
+class Sent:
+    """A statement on its way; one that `keeps` its answer has it when it came."""
 
-    __slots__ = ("owner", "prepares", "statement")
+    __slots__ = ("answer", "keeps", "owner", "prepares", "statement")
 
-    def __init__(self, statement: Statement | None, owner: object, *, prepares: bool = False) -> None:
+    def __init__(
+        self,
+        statement: Statement | None,
+        owner: object,
+        *,
+        prepares: bool = False,
+        keeps: bool = False,
+    ) -> None:
         self.statement = statement
         self.owner = owner
         self.prepares = prepares
+        self.keeps = keeps
+        self.answer: Answer | None = None
 
 
 class StatementFailed(Exception):
@@ -85,11 +94,11 @@ class Session:
         self._transformer = Transformer(connection)
         self._poll = select.poll()
         self._poll.register(self._pg.socket, select.POLLIN)
-        self._sent: deque[_Sent] = deque()
+        self._sent: deque[Sent] = deque()
         self._prepared: dict[bytes, type[PgRow] | None] = {}
         self._tag = b""
         self.failure: StatementFailed | None = None
-        self._last_words: _Sent | None = None
+        self._last_words: Sent | None = None
         self.lost: ConnectionLost | None = None
         self.owner: object = None
         self.reads_only = False
@@ -103,26 +112,32 @@ class Session:
 
         Each answer ends with a synchronization: only then the server watches for how long we are silent.
         """
-        wanted = self._send(statement, values)
+        wanted = self.promise(statement, values)
+        self.collect(wanted)
+        assert wanted.answer is not None
+        return wanted.answer
+
+    def promise(self, statement: Statement, values: Sequence[bytes | None] = ()) -> Sent:
+        """Send without waiting; the answer is kept when it comes, at the latest with `settle`."""
+        return self._send(statement, values, keeps=True)
+
+    def collect(self, wanted: Sent) -> None:
+        """Wait for an answer that was promised. Raises StatementFailed, also of what was told before."""
         self.sync()
         try:
-            while True:
-                sent = self._sent[0]
-                answer = self._receive(sent is wanted)
-                if sent is wanted:
-                    break
+            while self._sent[0] is not wanted:
+                self._receive()
+            self._receive()
         except psycopg.OperationalError as error:
             raise self._lose(str(error)) from error
         if self.failure is not None:
             raise self.failure
-        assert answer is not None
-        return answer
 
     def sync(self) -> None:
         """Synchronize here, without waiting: after an error the server goes on behind this point."""
         try:
             self._pg.pipeline_sync()
-            self._sent.append(_Sent(None, None))
+            self._sent.append(Sent(None, None))
             self._flush()
         except psycopg.OperationalError as error:
             raise self._lose(str(error)) from error
@@ -131,7 +146,7 @@ class Session:
         """Wait for everything that is on its way; the error that was met, which is then over."""
         try:
             while self._sent:
-                self._receive(False)
+                self._receive()
         except psycopg.OperationalError as error:
             raise self._lose(str(error)) from error
         failure, self.failure = self.failure, None
@@ -160,18 +175,18 @@ class Session:
         self.lost = self.lost or ConnectionLost(words.strip())
         return self.lost
 
-    def _send(self, statement: Statement, values: Sequence[bytes | None]) -> _Sent:
+    def _send(self, statement: Statement, values: Sequence[bytes | None], *, keeps: bool = False) -> Sent:
         if self.lost is not None:
             raise self.lost
         if self.failure is not None:
             raise self.failure
-        pg, sent = self._pg, _Sent(statement, self.owner)
+        pg, sent = self._pg, Sent(statement, self.owner, keeps=keeps)
         try:
             if statement.name in self._prepared:
                 pg.send_query_prepared(statement.name, values)
             elif len(self._prepared) < _MAX_PREPARED:
                 pg.send_prepare(statement.name, statement.text)
-                self._sent.append(_Sent(statement, self.owner, prepares=True))
+                self._sent.append(Sent(statement, self.owner, prepares=True))
                 self._prepared[statement.name] = None
                 pg.send_query_prepared(statement.name, values)
             else:
@@ -199,8 +214,8 @@ class Session:
             pg.consume_input()
         return pg.get_result()
 
-    def _receive(self, wanted: bool) -> Answer | None:
-        """The next answer that is due; only a wanted one is read."""
+    def _receive(self) -> None:
+        """The next answer that is due; only one that is to be kept is read."""
         sent = self._sent[0]
         result = self._result()
         if result is None:
@@ -209,18 +224,18 @@ class Session:
         if sent.statement is None:
             if result.status != _SYNCED:
                 raise self._lose("the server ended the connection")
-            return None
+            return
         status = result.status
         if status not in (_ROWS, _DONE):
             self._failed(sent, result)
         elif not sent.prepares:
             self._tag = result.command_status or b""
-        answer = self._read(sent.statement, result) if wanted and status in (_ROWS, _DONE) else None
+        if sent.keeps and status in (_ROWS, _DONE):
+            sent.answer = self._read(sent.statement, result)
         while self._result() is not None:
             continue
-        return answer
 
-    def _failed(self, sent: _Sent, result: pq.abc.PGresult) -> None:
+    def _failed(self, sent: Sent, result: pq.abc.PGresult) -> None:
         if sent.prepares and sent.statement is not None:
             self._prepared.pop(sent.statement.name, None)
         if result.status == _ABORTED:

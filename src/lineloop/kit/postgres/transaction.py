@@ -59,6 +59,27 @@ class PgTx:
         except StatementFailed as failure:
             raise failure.error from None
 
+    def later(self, sql: str, params: Params = _NOTHING) -> Callable[[], list[Row]]:
+        statement = translated(sql)
+        values = statement.values(params)
+        session = self._session
+        try:
+            self._guard(statement)
+            promised = session.promise(statement, values)
+        except StatementFailed as failure:
+            raise failure.error from None
+
+        def rows() -> list[Row]:
+            if promised.answer is None:
+                try:
+                    session.collect(promised)
+                except StatementFailed as failure:
+                    raise failure.error from None
+            assert promised.answer is not None
+            return cast("list[Row]", promised.answer.rows)
+
+        return rows
+
     def after_commit(self, callback: Callable[[], object]) -> None:
         self.callbacks.append(callback)
 

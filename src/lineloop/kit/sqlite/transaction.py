@@ -65,6 +65,10 @@ class SqliteTx:
             self.errors.append(error)
             raise
 
+    def later(self, sql: str, params: Params = _NOTHING) -> Callable[[], list[Row]]:
+        rows = self.all(sql, params)
+        return lambda: rows
+
     def after_commit(self, callback: Callable[[], object]) -> None:
         self.callbacks.append(callback)
 

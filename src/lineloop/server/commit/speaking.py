@@ -6,7 +6,7 @@ judged (`validate_content`) and that the caller may act as the actor.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lineloop.kit import json
@@ -112,24 +112,31 @@ def speak_in(tx: Tx, ctx: CommitContext, command: SpeakCommand) -> SpeakAnswer:
         messages.insert(tx, message, digest=part.digest, due_at=part.due_at, question=part.facts)
     if message.offset is None:
         _open_stream(ctx, message, command.content)
-        recipients: Sequence[Recipient] = ()
+        recipients = _nobody
     else:
         recipients = deliver_in(
             tx, conversation.id, message.offset, target=command.target, speaker=command.actor, wakes=wakes
         )
     for hook in ctx.hooks.message_saved:
         hook(tx, message)
-    hint = MessageChanged(
-        message.id,
-        conversation.id,
-        conversation.root_id,
-        message.change,
-        message.offset,
-        message,
-        recipients,
-    )
-    publish_in(tx, ctx, hint, wakes=wakes)
+
+    def hint() -> MessageChanged:
+        return MessageChanged(
+            message.id,
+            conversation.id,
+            conversation.root_id,
+            message.change,
+            message.offset,
+            message,
+            recipients(),
+        )
+
+    publish_in(tx, ctx, conversation.id, hint, wakes=wakes)
     return SpeakAnswer(message, created=True)
+
+
+def _nobody() -> list[Recipient]:
+    return []
 
 
 def _require_answered(tx: Tx, conversation: Conversation, reply_to_id: str | None) -> None:
@@ -153,19 +160,21 @@ def _said_in(tx: Tx, ctx: CommitContext, command: SpeakCommand) -> SpeakAnswer:
 
 def deliver_in(
     tx: Tx, conversation_id: str, offset: int, *, target: Actor | None, speaker: Actor, wakes: bool
-) -> list[Recipient]:
-    """Moves the inbox ends of everyone to whom the ended message goes."""
+) -> Callable[[], list[Recipient]]:
+    """Moves the inbox ends of everyone to whom the ended message goes; who, is told after the commit."""
     delivered = consumers.deliver(
         tx, conversation_id, offset=offset, wakes=wakes, target=target, speaker=speaker
     )
-    return [Recipient(one.kind, one.key, one.previous) for one in delivered]
+    return lambda: [Recipient(one.kind, one.key, one.previous) for one in delivered()]
 
 
-def publish_in(tx: Tx, ctx: CommitContext, hint: MessageChanged, *, wakes: bool) -> None:
+def publish_in(
+    tx: Tx, ctx: CommitContext, conversation_id: str, hint: Callable[[], MessageChanged], *, wakes: bool
+) -> None:
     """Hints for inboxes and viewers, and for the resource when operators must be woken, after the commit."""
-    tx.after_commit(lambda: ctx.bus.publish(hint))
+    tx.after_commit(lambda: ctx.bus.publish(hint()))
     if wakes:
-        tx.after_commit(lambda: ctx.bus.publish(ConsumersChanged(hint.conversation_id)))
+        tx.after_commit(lambda: ctx.bus.publish(ConsumersChanged(conversation_id)))
 
 
 def _take_part(

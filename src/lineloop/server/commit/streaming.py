@@ -247,16 +247,21 @@ def end_in(tx: Tx, ctx: CommitContext, command: EndCommand) -> Progress:
     else:
         # A large message ends without being read: folding follows, and who wants it reads it.
         tx.after_commit(lambda: ctx.fold_due(command.message_id))
-    hint = MessageChanged(
-        command.message_id,
+    publish_in(
+        tx,
+        ctx,
         head.conversation_id,
-        head.root_id,
-        change,
-        conversation.last_offset,
-        message,
-        recipients,
+        lambda: MessageChanged(
+            command.message_id,
+            head.conversation_id,
+            head.root_id,
+            change,
+            conversation.last_offset,
+            message,
+            recipients(),
+        ),
+        wakes=wakes,
     )
-    publish_in(tx, ctx, hint, wakes=wakes)
     return Progress(seq, command.status)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lineloop.kit.database import Row, Tx
 from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
@@ -116,8 +118,8 @@ def link_process_conversation(tx: Tx, conversation_id: str, actor: Actor, proces
 
 def deliver(
     tx: Tx, conversation_id: str, *, offset: int, wakes: bool, target: Actor | None, speaker: Actor
-) -> list[Delivered]:
-    """Moves the end offset of the target, or of everyone but the speaker."""
+) -> Callable[[], list[Delivered]]:
+    """Moves the end offset of the target, or of everyone but the speaker; whose, is told after the commit."""
     to = target or speaker
     params = {
         "conversation_id": conversation_id,
@@ -126,8 +128,8 @@ def deliver(
         "offset": offset,
         "wakes": int(wakes),
     }
-    rows = tx.all(_DELIVER_TO_TARGET if target else _DELIVER_TO_OTHERS, params)
-    return [Delivered(row[0], row[1], row[2]) for row in rows]
+    rows = tx.later(_DELIVER_TO_TARGET if target else _DELIVER_TO_OTHERS, params)
+    return lambda: [Delivered(row[0], row[1], row[2]) for row in rows()]
 
 
 def set_polled(tx: Tx, conversation_id: str, actor: Actor, position: int) -> bool:
