@@ -66,7 +66,7 @@ class TestHung(Exception):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     """Fails a test that waits for something that never comes, instead of waiting with it."""
-    processes = {"faults", "blackbox", "packaging", "docs"} & set(item.path.parts)
+    processes = {"faults", "blackbox", "browser", "packaging", "docs"} & set(item.path.parts)
     seconds = SLOW_HANG_SECONDS if processes or item.get_closest_marker("slow") else HANG_SECONDS
 
     def ring(_number: int, _frame: FrameType | None) -> None:

@@ -18,7 +18,7 @@ from typing import Literal
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect, sync_playwright
 from tests.blackbox.system import System
 from tests.browser.chromium import chromium_path, flags
-from tests.browser.shell import Shell, free_port
+from tests.browser.shell import Shell
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs/images"
 LIMIT_BYTES = 150 * 1024
@@ -94,7 +94,7 @@ def _focus(shell: Shell) -> None:
 def running() -> Generator[System]:
     """A system that nobody has used yet."""
     with tempfile.TemporaryDirectory(prefix="lineloop-pictures-") as folder:
-        system = System(Path(folder), "web", (free_port(), free_port()))
+        system = System(Path(folder), "web")
         system.model = None
         try:
             yield system.start()

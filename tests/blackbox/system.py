@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -86,6 +87,13 @@ class System:
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    def keep_ports(self) -> None:
+        """Started again it is where its pages look for it."""
+        server, shell = (urlsplit(self.ready[name]).port for name in ("server_url", "shell_url"))
+        assert server is not None
+        assert shell is not None
+        self.ports = server, shell
 
     def kill(self) -> None:
         """kill -9, as if the plug was pulled."""

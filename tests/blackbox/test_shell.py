@@ -95,17 +95,13 @@ def lineloop(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def port_of(url: str) -> int:
-    return int(url.rstrip("/").rpartition(":")[2])
-
-
 def test_a_page_and_its_timer_survive_kill_9(system: System) -> None:
     agent = Agent(system, "timekeeper")
     with a_page(system, system.ready["shell_code"]) as page:
         agent.invoke("pomodoro.start", {"minutes": 5}, "call-1")
         shown = page.shows()
         agent.wait_for("call-1", "started")
-        system.ports = (port_of(system.ready["server_url"]), port_of(system.ready["shell_url"]))
+        system.keep_ports()
         system.kill()
     system.start()
     with a_page(system, page.key) as again:

@@ -11,7 +11,9 @@ from threading import Thread
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Playwright, expect, sync_playwright
+from tests.blackbox.system import System
 from tests.browser.chromium import NoChromium, chromium_path, flags
+from tests.browser.shell import Arena, Shell, install_hostile
 from tests.browser.sink import Sink
 
 # A machine with much to do is slow and not wrong; what must be quick says so itself.
@@ -49,6 +51,50 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context(locale="en-US")
     yield context
     context.close()
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Iterator[System]:
+    """A fresh Lineloop that answers with the demo."""
+    system = System(tmp_path, "web").start()
+    yield system
+    system.close()
+
+
+@pytest.fixture
+def undecided(tmp_path: Path) -> Iterator[System]:
+    """A fresh Lineloop that has not been told who answers."""
+    system = System(tmp_path, "web")
+    system.model = None
+    yield system.start()
+    system.close()
+
+
+@pytest.fixture
+def shell(system: System, context: BrowserContext) -> Shell:
+    """Its page."""
+    return Shell(system, context).open()
+
+
+@pytest.fixture(scope="module")
+def hostile_system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """One with the hostile app, for all tests of a module."""
+    folder = tmp_path_factory.mktemp("hostile")
+    system = System(folder, "web").start()
+    install_hostile(system, folder)
+    yield system
+    system.close()
+
+
+@pytest.fixture(scope="module")
+def hostile_shell(hostile_system: System, browser: Browser) -> Iterator[Shell]:
+    with browser.new_context(locale="en-US") as context:
+        yield Shell(hostile_system, context).open()
+
+
+@pytest.fixture(scope="module")
+def arena(hostile_shell: Shell) -> Arena:
+    return Arena(hostile_shell)
 
 
 @pytest.fixture

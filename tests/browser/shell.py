@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import BrowserContext, Frame, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Error, Frame, Locator, Page, expect
 from tests.blackbox.system import System, eventually
 
 HOSTILE = Path(__file__).with_name("hostile")
@@ -58,7 +58,7 @@ class Shell:
         self.composer.fill(text)
         self.composer.press("Enter")
 
-    def expect_said(self, text: str, seconds: float = 10.0) -> None:
+    def expect_said(self, text: str, seconds: float = 20.0) -> None:
         expect(self.transcript.get_by_text(text).first).to_be_visible(timeout=seconds * SECONDS)
 
     # ── the workspace ───────────────────────────────────────────────────────────────────────────────────────
@@ -128,7 +128,12 @@ class Arena:
         elif self.ended.is_visible():
             self.page.get_by_role("button", name="Open again").click()
         frame = self.shell.frame()
-        frame.wait_for_selector("[data-connected]", state="attached")
+        try:
+            frame.wait_for_selector("[data-connected]", state="attached")
+        except Error:
+            # It was on its way out: what a test before did to it has its end only now.
+            expect(self.ended).to_be_visible()
+            return self.enter()
         return frame
 
     @property

@@ -6,6 +6,7 @@ The oracle of every egress case is this sink, never an exception inside the app.
 from __future__ import annotations
 
 import json
+import re
 import selectors
 import socket
 import threading
@@ -35,6 +36,11 @@ class Sink:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    def names(self) -> set[str]:
+        """The attempts that arrived, by the path that each asks for."""
+        found = (re.match(rb"[A-Z]+ /(\w+)\?", data) for data in self.tcp())
+        return {match[1].decode() for match in found if match}
+
     def tcp(self) -> list[bytes]:
         return [data for kind, data in self.hits if kind == "tcp"]
 
@@ -54,10 +60,11 @@ class Sink:
                     if key.fileobj is self._udp:
                         self.hits.append(("udp", self._udp.recv(2048)))
                     else:
-                        self._take()
+                        # A connection that says nothing keeps none of the others waiting.
+                        connection, _ = self._tcp.accept()
+                        threading.Thread(target=self._take, args=(connection,), daemon=True).start()
 
-    def _take(self) -> None:
-        connection, _ = self._tcp.accept()
+    def _take(self, connection: socket.socket) -> None:
         with connection:
             connection.settimeout(0.5)
             try:

@@ -143,6 +143,8 @@ class Smoothness:
 
     longest_task_ms: float
     longest_gap_ms: float
+    frames: int
+    layouts: int
 
 
 class Watch:
@@ -153,10 +155,14 @@ class Watch:
         self._cdp = page.context.new_cdp_session(page)
         self._cdp.send("Performance.enable", {"timeDomain": "threadTicks"})
 
+    def busy_ms(self) -> float:
+        """How long the page's main thread has worked, whatever it did, since the page is there."""
+        return self._metric("TaskDuration") * 1000
+
     def script_ms_per_token(self, stream: Stream) -> float:
-        before = self._script_ms()
+        before = self._metric("ScriptDuration")
         self._let(stream)
-        return (self._script_ms() - before) / stream.sent
+        return (self._metric("ScriptDuration") - before) * 1000 / stream.sent
 
     def smoothness(self, stream: Stream) -> Smoothness:
         """Apart from the script's time, because the trace that this needs takes time in the page, too."""
@@ -166,14 +172,17 @@ class Watch:
             trace = Path(folder) / "trace.json"
             browser.start_tracing(page=self._page, categories=["toplevel"], path=str(trace))
             self._page.evaluate(FRAMES)
+            before = self._metric("LayoutCount")
             self._let(stream)
+            layouts = round(self._metric("LayoutCount") - before)
             gaps: list[float] = self._page.evaluate("() => globalThis.frameGaps")
             browser.stop_tracing()
-            return Smoothness(longest_task_ms(json.loads(trace.read_bytes())), max(gaps))
+            longest = longest_task_ms(json.loads(trace.read_bytes()))
+            return Smoothness(longest, max(gaps), len(gaps), layouts)
 
-    def _script_ms(self) -> float:
+    def _metric(self, name: str) -> float:
         metrics: list[dict[str, Any]] = self._cdp.send("Performance.getMetrics")["metrics"]
-        return next(one["value"] for one in metrics if one["name"] == "ScriptDuration") * 1000
+        return float(next(one["value"] for one in metrics if one["name"] == name))
 
     def _let(self, stream: Stream) -> None:
         stream.begin()

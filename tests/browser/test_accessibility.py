@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.blackbox.system import System
-from tests.browser.shell import Shell, free_port
+from tests.browser.shell import Shell
 
 AXE = Path(__file__).parents[2] / "node_modules/axe-core/axe.min.js"
 # Frames are pages of their own, and apps answer for themselves; Pomodoro's is looked at in its own test.
 RUN = "() => axe.run(document, {iframes: false, resultTypes: ['violations']})"
 SIZES = {"wide": (1280, 800), "phone": (390, 844)}
-
-
-@pytest.fixture
-def system(tmp_path: Path) -> Iterator[System]:
-    system = System(tmp_path, "web", (free_port(), free_port()))
-    system.model = None
-    yield system.start()
-    system.close()
 
 
 class Looks:
@@ -50,17 +41,17 @@ class Looks:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
 def test_axe_finds_nothing_on_the_way_from_the_first_screen_to_a_lost_connection(
-    browser: Browser, system: System, theme: Any, size: str
+    browser: Browser, undecided: System, theme: Any, size: str
 ) -> None:
     width, height = SIZES[size]
     phone = size == "phone"
     context = browser.new_context(
         locale="en-US", color_scheme=theme, viewport={"width": width, "height": height}, has_touch=phone
     )
-    shell = Shell(system, context)
+    shell = Shell(undecided, context)
     page = shell.page
     looks = Looks(page)
-    page.goto(f"{system.ready['shell_url']}#code={system.ready['shell_code']}")
+    page.goto(f"{undecided.ready['shell_url']}#code={undecided.ready['shell_code']}")
     expect(page.get_by_text("No model server found")).to_be_visible()
     looks.at("first run")
     page.get_by_role("button", name="Start the demo").click()
@@ -90,7 +81,7 @@ def test_axe_finds_nothing_on_the_way_from_the_first_screen_to_a_lost_connection
     expect(page.get_by_text(re.compile("ended early")).first).to_be_visible()
     _work(page, phone)
     looks.at("the work behind a message")
-    system.kill()
+    undecided.kill()
     expect(page.get_by_role("button", name="Try now")).to_be_visible()
     looks.at("Lineloop is not running")
     context.close()

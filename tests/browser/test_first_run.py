@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 from playwright.sync_api import Browser, BrowserContext, expect
 from tests.blackbox.system import System
 from tests.browser.shell import Shell
 
 
-@pytest.fixture
-def system(tmp_path: Path) -> Iterator[System]:
-    system = System(tmp_path, "web")
-    system.model = None
-    yield system.start()
-    system.close()
-
-
 def test_the_first_screen_asks_who_answers_once_and_the_demo_says_what_it_is(
-    system: System, context: BrowserContext
+    undecided: System, context: BrowserContext
 ) -> None:
-    shell = Shell(system, context)
-    shell.page.goto(f"{system.ready['shell_url']}#code={system.ready['shell_code']}")
+    shell = Shell(undecided, context)
+    shell.page.goto(f"{undecided.ready['shell_url']}#code={undecided.ready['shell_code']}")
     dialog = shell.page.get_by_role("dialog")
     expect(dialog.get_by_text("Demo, not AI")).to_be_visible()
     expect(dialog.get_by_label("API key")).to_have_attribute("type", "password")
@@ -35,19 +23,19 @@ def test_the_first_screen_asks_who_answers_once_and_the_demo_says_what_it_is(
     shell.composer.press("Enter")
     shell.expect_said("demo, not AI")
 
-    system.stop()
-    system.start()
-    again = Shell(system, context)
-    link = f"{system.ready['shell_url']}#code={system.ready['shell_code']}"
+    undecided.stop()
+    undecided.start()
+    again = Shell(undecided, context)
+    link = f"{undecided.ready['shell_url']}#code={undecided.ready['shell_code']}"
     again.page.goto(link)
     expect(again.composer).to_be_visible()
     expect(again.page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_a_code_lets_in_once(system: System, context: BrowserContext, browser: Browser) -> None:
+def test_a_code_lets_in_once(undecided: System, context: BrowserContext, browser: Browser) -> None:
 
-    link = f"{system.ready['shell_url']}#code={system.ready['shell_code']}"
-    shell = Shell(system, context)
+    link = f"{undecided.ready['shell_url']}#code={undecided.ready['shell_code']}"
+    shell = Shell(undecided, context)
     shell.page.goto(link)
     expect(shell.page.get_by_role("dialog")).to_be_visible()
     with browser.new_context(locale="en-US") as stranger:

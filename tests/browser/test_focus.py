@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from tests.blackbox.system import Json, System, eventually
-from tests.browser.shell import Shell, free_port, install_hostile, seconds_of
+from tests.browser.shell import Shell, install_hostile, seconds_of
 
 STARTED = "it is running"
-
-
-@pytest.fixture
-def system(tmp_path: Path) -> Iterator[System]:
-    system = System(tmp_path, "web", (free_port(), free_port())).start()
-    yield system
-    system.close()
-
-
-@pytest.fixture
-def shell(system: System, context: BrowserContext) -> Shell:
-    return Shell(system, context).open()
 
 
 def focus(shell: Shell, minutes: int = 1) -> None:
@@ -202,6 +189,7 @@ def test_two_tabs_have_one_truth_about_the_foreground(
 @pytest.mark.requirement("D53", "D6")
 def test_kill_9_is_said_and_what_is_typed_meanwhile_is_delivered_once(shell: Shell, system: System) -> None:
     focus(shell, 5)
+    system.keep_ports()
     system.kill()
     expect(shell.page.get_by_text("Lineloop is not running").first).to_be_visible(timeout=15_000)
     shell.say("stop")

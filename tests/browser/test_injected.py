@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 from tests.blackbox.system import Json, System, eventually
-from tests.browser.shell import Shell, install_hostile
+from tests.browser.shell import Shell
 from tests.browser.sink import Sink
 
 MARKUP = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
-
-
-@pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    folder = tmp_path_factory.mktemp("injected")
-    system = System(folder, "web").start()
-    install_hostile(system, folder)
-    yield system
-    system.close()
-
-
-@pytest.fixture(scope="module")
-def shell(system: System, browser: Browser) -> Iterator[Shell]:
-    with browser.new_context(locale="en-US") as context:
-        yield Shell(system, context).open()
 
 
 def speak(system: System, conversation: str, key: str, blocks: list[Json], **more: object) -> None:
@@ -42,10 +25,12 @@ def conversation_of(system: System, name: str) -> str:
 
 
 @pytest.mark.requirement("X01")
-def test_markup_in_names_titles_messages_and_errors_is_text(system: System, shell: Shell) -> None:
-    conversation = conversation_of(system, f"talk {MARKUP}")
+def test_markup_in_names_titles_messages_and_errors_is_text(
+    hostile_system: System, hostile_shell: Shell
+) -> None:
+    conversation = conversation_of(hostile_system, f"talk {MARKUP}")
     name = {"display_name": MARKUP, "lease_ms": 60_000}
-    system.call("PUT", "/actors/operator/stranger", name)
+    hostile_system.call("PUT", "/actors/operator/stranger", name)
     blocks: list[Json] = [
         {"id": "a", "type": "text", "content": f"plain {MARKUP}"},
         {"id": "b", "type": "markdown", "content": f"marked {MARKUP} <b onclick=alert(1)>bold</b>"},
@@ -55,19 +40,19 @@ def test_markup_in_names_titles_messages_and_errors_is_text(system: System, shel
         {"id": "f", "type": "error", "code": MARKUP, "message": MARKUP},
         {"id": "g", "type": "record", "app_scope": MARKUP, "title": MARKUP, "params": {"label": MARKUP}},
     ]
-    speak(system, conversation, "markup", blocks, meta={"error": {"code": MARKUP, "message": MARKUP}})
-    shell.page.get_by_role("button", name="talk").first.click()
-    shell.expect_said("plain <img")
-    expect(shell.transcript.locator("img, script, [onclick], [onerror]")).to_have_count(0)
-    assert shell.page.title() == "Lineloop"
-    assert not shell.errors
+    speak(hostile_system, conversation, "markup", blocks, meta={"error": {"code": MARKUP, "message": MARKUP}})
+    hostile_shell.page.get_by_role("button", name="talk").first.click()
+    hostile_shell.expect_said("plain <img")
+    expect(hostile_shell.transcript.locator("img, script, [onclick], [onerror]")).to_have_count(0)
+    assert hostile_shell.page.title() == "Lineloop"
+    assert not hostile_shell.errors
 
 
 @pytest.mark.requirement("X02")
 def test_markdown_asks_for_nothing_and_its_links_show_where_they_lead(
-    system: System, shell: Shell, sink: Sink
+    hostile_system: System, hostile_shell: Shell, sink: Sink
 ) -> None:
-    conversation = conversation_of(system, "links")
+    conversation = conversation_of(hostile_system, "links")
     text = f"""![picture]({sink.url}/?picture) <img src="{sink.url}/?html">
 [safe]({sink.url}/?link) [script](javascript:document.title='owned') [data](data:text/html,x)
 <{sink.url}/?auto> [ref][r] <svg><image href="{sink.url}/?svg"/></svg>
@@ -76,27 +61,34 @@ def test_markdown_asks_for_nothing_and_its_links_show_where_they_lead(
 
 [r]: {sink.url}/?ref
 """
-    speak(system, conversation, "links", [{"id": "a", "type": "markdown", "content": text}])
-    shell.page.get_by_role("button", name="links").first.click()
-    shell.expect_said("safe")
-    shell.page.wait_for_timeout(700)
+    speak(hostile_system, conversation, "links", [{"id": "a", "type": "markdown", "content": text}])
+    hostile_shell.page.get_by_role("button", name="links").first.click()
+    hostile_shell.expect_said("safe")
+    hostile_shell.page.wait_for_timeout(700)
     assert sink.hits == []
-    links = shell.transcript.locator("a")
+    links = hostile_shell.transcript.locator("a")
     hrefs = [links.nth(at).get_attribute("href") or "" for at in range(links.count())]
     assert hrefs
     assert all(href.startswith("http") for href in hrefs), hrefs
-    expect(shell.transcript.get_by_text("127.0.0.1").first).to_be_visible()
+    expect(hostile_shell.transcript.get_by_text("127.0.0.1").first).to_be_visible()
     for at in range(links.count()):
         assert "noopener" in (links.nth(at).get_attribute("rel") or "")
-    assert shell.page.title() == "Lineloop"
+    assert hostile_shell.page.title() == "Lineloop"
 
 
 @pytest.mark.requirement("X05")
-def test_control_characters_of_messages_and_apps_are_encoded_in_the_log(system: System, shell: Shell) -> None:
-    conversation = conversation_of(system, "controls \u202e\x1b[31m")
-    speak(system, conversation, "controls", [{"id": "a", "type": "text", "content": "\x1b[2J\r\nfake: line"}])
-    eventually(system.log_file.exists, "the log")
-    log = system.log_file.read_bytes()
+def test_control_characters_of_messages_and_apps_are_encoded_in_the_log(
+    hostile_system: System, hostile_shell: Shell
+) -> None:
+    conversation = conversation_of(hostile_system, "controls \u202e\x1b[31m")
+    speak(
+        hostile_system,
+        conversation,
+        "controls",
+        [{"id": "a", "type": "text", "content": "\x1b[2J\r\nfake: line"}],
+    )
+    eventually(hostile_system.log_file.exists, "the log")
+    log = hostile_system.log_file.read_bytes()
     assert b"\x1b" not in log
     assert not [line for line in log.splitlines() if line.startswith(b"fake:")]
-    assert shell.page.title() == "Lineloop"
+    assert hostile_shell.page.title() == "Lineloop"

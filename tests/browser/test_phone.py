@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, expect
 from tests.blackbox.system import System
-from tests.browser.shell import Shell, free_port
+from tests.browser.shell import Shell
 
 PHONE = {"width": 390, "height": 844}
 # What a keyboard on the screen leaves.
 WITH_KEYBOARD = {"width": 390, "height": 480}
-
-
-@pytest.fixture
-def system(tmp_path: Path) -> Iterator[System]:
-    system = System(tmp_path, "web", (free_port(), free_port())).start()
-    yield system
-    system.close()
 
 
 @pytest.fixture

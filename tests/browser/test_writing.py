@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-from playwright.sync_api import BrowserContext, expect
-from tests.blackbox.system import System
+from playwright.sync_api import expect
 from tests.browser.shell import Shell
 
 TOO_LONG = 2_000_000
-
-
-@pytest.fixture
-def shell(tmp_path: Path, context: BrowserContext) -> Iterator[Shell]:
-    system = System(tmp_path, "web").start()
-    yield Shell(system, context).open()
-    system.close()
 
 
 def test_what_is_too_long_stays_in_the_composer_and_the_next_message_goes(shell: Shell) -> None:

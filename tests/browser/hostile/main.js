@@ -221,12 +221,24 @@ const focus_ways = {
   },
 };
 
+// Each attempt asks for a path of its own name, so that the sink can tell which one got out.
 globalThis.attack = (name, sink, secret) =>
-  outcome(() => egress[name](`${sink}/?${secret}`, secret)).then(async (told) => {
+  outcome(() => egress[name](`${sink}/${name}?${secret}`, secret)).then(async (told) => {
     await later(300);
     return told;
   });
-globalThis.ask_name = (name, host) => outcome(() => names[name](host)).then(() => later(500));
+// One after the other without waiting for any of them, then long enough for the slowest to ask.
+globalThis.attack_all = async (attempts, sink, secret) => {
+  for (const name of attempts) {
+    void attack(name, sink, secret);
+    await later(30);
+  }
+  await later(2000);
+};
+globalThis.ask_names = async (secret) => {
+  for (const [name, ask] of Object.entries(names)) void outcome(() => ask(`${name.replace("_", "-")}.${secret}.test`));
+  await later(2000);
+};
 globalThis.reach = (name) => outcome(() => reach[name]());
 globalThis.permit = (name) =>
   Promise.race([outcome(() => permissions[name]()), later(1500).then(() => ({ error: "NoAnswer" }))]);
