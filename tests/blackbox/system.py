@@ -119,7 +119,11 @@ class System:
 
     def call(self, method: str, path: str, body: Json | None = None, token: str | None = None) -> Any:
         """One HTTP call under /v1; raises Refused for a problem document."""
-        request = urllib.request.Request(self.ready["server_url"] + "/v1" + path, method=method)
+        return self.call_root(method, "/v1" + path, body, token)
+
+    def call_root(self, method: str, path: str, body: Json | None = None, token: str | None = None) -> Any:
+        """One HTTP call to any path of the server; raises Refused for a problem document."""
+        request = urllib.request.Request(self.ready["server_url"] + path, method=method)
         request.add_header("Authorization", f"Bearer {token or self.ready['admin_token']}")
         data = None
         if body is not None:

@@ -360,6 +360,41 @@ def export(
     run_async(work)
 
 
+@app.command("backup")
+def backup(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.", parser=_path)],
+    data_dir: DataDir = None,
+) -> None:
+    """Copy server and device as of one moment, also while they run."""
+    settings = settings_for(data_dir)
+
+    def work() -> int:
+        from lineloop.cli.backup import back_up
+
+        return back_up(settings, directory.expanduser().absolute())
+
+    finish(work)
+
+
+@app.command("restore")
+def restore(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made by backup.", parser=_path)],
+    data_dir: DataDir = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Agree that it takes the place of what is there.")
+    ] = False,
+) -> None:
+    """Put a backup in the place of a data directory on which nothing runs."""
+    settings = settings_for(data_dir)
+
+    def work() -> int:
+        from lineloop.cli.backup import restore as put_back
+
+        return put_back(settings, directory.expanduser().absolute(), yes=yes)
+
+    finish(work)
+
+
 @app.command("audit")
 def audit(
     call: Annotated[str | None, typer.Option(help="The story of one call id.")] = None,
