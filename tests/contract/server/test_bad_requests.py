@@ -198,7 +198,10 @@ async def test_readiness_means_a_commit_and_metrics_count_requests(world: Server
     assert (await anyone.get("/readyz")).json()["status"] == "ready"
     assert world.server.db.commits == before + 1
     await anyone.get("/v1/nowhere")
-    assert 'lineloop_http_requests_total{status="404"} 1.0' in (await world.http.get("/metrics")).text
+    assert (
+        'lineloop_http_requests_total{route="none",status="404"} 1.0'
+        in (await world.http.get("/metrics")).text
+    )
     await world.server.drain(0)
     assert (await anyone.get("/readyz")).status_code == 503
 

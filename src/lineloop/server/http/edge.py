@@ -22,7 +22,7 @@ from lineloop.kit.records import record
 from lineloop.protocol.errors import ErrorCode, Forbidden, InvalidRequest, LimitExceeded, LoopError
 from lineloop.server.http.blobs import UPLOAD_PATH
 from lineloop.server.http.hot import HotRoutes
-from lineloop.server.http.metrics import Metrics
+from lineloop.server.http.metrics import NO_ROUTE, Metrics
 from lineloop.server.http.problems import internal_error, problem_response
 from lineloop.server.settings import ServerSettings
 
@@ -81,11 +81,14 @@ class Edge:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = f"{self._name}_{next(self._numbers)}"
         exchange = _Exchange(receive, send, request_id.encode(), self._rules(scope))
-        scope.setdefault("state", {})["request_id"] = request_id
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        begun = asyncio.get_running_loop().time()
         try:
             self._check(scope)
             if (hot := self._hot.find(scope)) is not None:
                 handler, subject = hot
+                state["route"] = handler.__name__
                 response = await handler(Request(scope, exchange.receive), subject)  # pyright: ignore[reportArgumentType]
                 await exchange.answer(response)
             else:
@@ -96,7 +99,8 @@ class Edge:
             if not exchange.left:
                 _log.exception("request_failed", request_id=request_id, path=scope.get("path"))
                 await self._refuse(scope, exchange, receive, internal_error(request_id))
-        self._metrics.request(exchange.status)
+        seconds = asyncio.get_running_loop().time() - begun
+        self._metrics.request(state.get("route", NO_ROUTE), exchange.status, seconds)
 
     async def _refuse(self, scope: Scope, exchange: _Exchange, receive: Receive, error: LoopError) -> None:
         if exchange.status:

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lineloop.kit import json
+from lineloop.kit.clock import with_timeout
 from lineloop.protocol.errors import StorageUnavailable
 from lineloop.server.decide.access import Verb
 from lineloop.server.http.documents import document
@@ -14,7 +15,10 @@ from lineloop.server.http.metrics import CONTENT_TYPE
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 from lineloop.server.store import meta
+from lineloop.server.store.figures import figures
 from lineloop.server.wakeup.relay import Relay
+
+READY_SECONDS = 5.0
 
 
 def relay_state(relay: Relay | None) -> dict[str, object] | None:
@@ -36,7 +40,14 @@ def health_routes(services: Services) -> Routes:
         if not services.ready:
             raise StorageUnavailable("the server is starting or stopping")
         now = json.dumps(services.clock.now_ms())
-        await services.commits.write(lambda tx: meta.put(tx, "ready_at", now))
+        try:
+            await with_timeout(
+                services.clock,
+                READY_SECONDS,
+                services.commits.write(lambda tx: meta.put(tx, "ready_at", now)),
+            )
+        except TimeoutError:
+            raise StorageUnavailable(f"nothing was committed within {READY_SECONDS} s") from None
         return json_response(
             {"status": "ready", "epoch": services.epoch, "relay": relay_state(services.relay)}
         )
@@ -45,6 +56,7 @@ def health_routes(services: Services) -> Routes:
     async def metrics(request: Request) -> Response:
         """Numbers in the Prometheus text format, for whoever has a credential that may read."""
         await services.grant(request, Verb.READ)
+        services.metrics.opened(await services.commits.read(figures))
         services.metrics.commits.set(services.commits.db.commits)
         if services.relay is not None:
             services.metrics.relayed(services.relay.figures)

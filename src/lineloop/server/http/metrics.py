@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from lineloop.protocol.machines import LIVE_RUN_PHASES
+from lineloop.server.store.figures import Figures
 from lineloop.server.wakeup.relay import RelayFigures
 
+NO_ROUTE = "none"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -37,11 +40,14 @@ class Metrics:
     """One set of numbers per server, so that several can live in one process. Loop thread only."""
 
     def __init__(self) -> None:
-        self._requests: Counter[int] = Counter()
+        self._requests: Counter[tuple[str, int]] = Counter()
+        self._seconds: Counter[str] = Counter()
         self.links = Gauge("lineloop_links", "Open links")
         self.viewers = Gauge("lineloop_viewers", "Open conversation streams")
         self.commits = Gauge("lineloop_database_commits", "Transactions committed by this process")
         self.relay: list[Gauge] = []
+        self.open: list[Gauge] = []
+        self._runs: dict[str, int] = {}
 
     def relayed(self, figures: RelayFigures) -> None:
         """Takes over what the relay counted."""
@@ -53,9 +59,21 @@ class Metrics:
             Gauge("lineloop_relay_breaks", "Times the way to other replicas broke", figures.breaks),
         ]
 
-    def request(self, status: int) -> None:
-        """Counts one answer."""
-        self._requests[status] += 1
+    def opened(self, figures: Figures) -> None:
+        """Takes over what the database counted."""
+        self.open = [
+            Gauge("lineloop_streams_open", "Messages that are being written", figures.streams),
+            Gauge("lineloop_questions_open", "Questions that wait for a person", figures.questions),
+            Gauge(
+                "lineloop_resources_late", "Conversations whose resource is not yet told", figures.to_notify
+            ),
+        ]
+        self._runs = {str(phase): figures.runs.get(phase, 0) for phase in LIVE_RUN_PHASES}
+
+    def request(self, route: str, status: int, seconds: float) -> None:
+        """Counts one answer. `route` is the name of its endpoint, so that ids make no new numbers."""
+        self._requests[route, status] += 1
+        self._seconds[route] += seconds  # pyright: ignore[reportArgumentType]
 
     def text(self) -> bytes:
         from prometheus_client import CollectorRegistry, generate_latest
@@ -68,9 +86,21 @@ class Metrics:
         """The numbers as the library wants them."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        requests = CounterMetricFamily("lineloop_http_requests", "HTTP requests answered", labels=["status"])
-        for status, count in sorted(self._requests.items()):
-            requests.add_metric([str(status)], count)
+        requests = CounterMetricFamily(
+            "lineloop_http_requests", "HTTP requests answered", labels=["route", "status"]
+        )
+        for (route, status), count in sorted(self._requests.items()):
+            requests.add_metric([route, str(status)], count)
         yield requests
-        for gauge in (self.links, self.viewers, self.commits, *self.relay):
+        seconds = CounterMetricFamily(
+            "lineloop_http_request_seconds", "Time from request to answer, in all", labels=["route"]
+        )
+        for route, spent in sorted(self._seconds.items()):
+            seconds.add_metric([route], spent)
+        yield seconds
+        runs = GaugeMetricFamily("lineloop_runs_open", "Runs that have not ended", labels=["phase"])
+        for phase, count in self._runs.items():
+            runs.add_metric([phase], count)
+        yield runs
+        for gauge in (self.links, self.viewers, self.commits, *self.relay, *self.open):
             yield GaugeMetricFamily(gauge.name, gauge.words, value=gauge.value)

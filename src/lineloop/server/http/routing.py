@@ -88,9 +88,10 @@ class Routes:
 
 
 def _served(declared: Declared) -> Route:
-    endpoint, query = declared.endpoint, declared.query
+    endpoint, query, name = declared.endpoint, declared.query, declared.endpoint.__name__
 
     async def answer(request: Request) -> Response:
+        request.state.route = name
         if query is None:
             if request.url.query:
                 parse_query(Query, request)

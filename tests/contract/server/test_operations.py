@@ -1,0 +1,66 @@
+"""What whoever runs a server is told: alive, ready, and the numbers to watch."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from lineloop.kit.database import DatabaseUnavailable
+from lineloop.testing import until
+from lineloop.testing.server_world import ServerWorld
+
+
+async def numbers(world: ServerWorld) -> dict[str, float]:
+    """Every line of /metrics: name with labels, value."""
+    text = (await world.http.get("/metrics")).text
+    lines = [line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#")]
+    return {name: float(value) for name, value in lines}
+
+
+async def test_the_numbers_tell_requests_by_route_and_what_is_open(world: ServerWorld) -> None:
+    conversation = await world.conversation()
+    here = f"/v1/conversations/{conversation}"
+    await world.http.post(f"{here}/messages", json={"key": "s", "stream": True})
+    question: dict[str, Any] = {"kind": "confirm", "effect_key": "q", "text": "Sure?", "timeout_ms": 60_000}
+    question["to"] = {"kind": "user", "key": "local"}
+    asked = (await world.http.post(f"{here}/questions", json=question)).json()["id"]
+    before = await numbers(world)
+    assert (before["lineloop_streams_open"], before["lineloop_questions_open"]) == (1, 1)
+    assert before['lineloop_http_requests_total{route="speak",status="201"}'] == 1
+    assert before['lineloop_http_requests_total{route="ask",status="201"}'] == 1
+    assert before['lineloop_runs_open{phase="running"}'] == 0
+    assert conversation not in "".join(before)
+    reply = {"reply_to_id": asked, "value": "accepted"}
+    await world.http.post(f"/v1/questions/{asked}/answer", json=reply)
+    assert (await numbers(world))["lineloop_questions_open"] == 0
+
+
+async def test_who_cannot_commit_is_alive_and_not_ready(
+    world: ServerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> asyncio.Future[Any]:
+        raise DatabaseUnavailable("the disk is full")
+
+    monkeypatch.setattr(world.server.commits.db, "submit", refuse)
+    refused = await world.http.get("/readyz")
+    assert (refused.status_code, refused.json()["code"]) == (503, "storage_unavailable")
+    assert (await world.http.get("/healthz")).status_code == 200
+
+
+async def test_who_asks_whether_a_hanging_database_can_commit_is_answered_in_time(
+    world: ServerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[asyncio.Future[Any]] = []
+
+    def hang(*_: object, **__: object) -> asyncio.Future[Any]:
+        waiting.append(asyncio.get_running_loop().create_future())
+        return waiting[-1]
+
+    monkeypatch.setattr(world.server.commits.db, "submit", hang)
+    asking = asyncio.create_task(world.http.get("/readyz"))
+    await until(lambda: bool(waiting))
+    await world.advance(6)
+    answer = await asyncio.wait_for(asking, 5)
+    assert (answer.status_code, answer.json()["code"]) == (503, "storage_unavailable")
