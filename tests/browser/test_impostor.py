@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext
+from playwright.sync_api import BrowserContext, expect
 from tests.blackbox.system import System, eventually
-from tests.browser.shell import Shell, free_port
+from tests.browser.shell import Shell
 from websockets.sync.server import ServerConnection, serve
 
 
 @pytest.fixture
 def system(tmp_path: Path) -> Iterator[System]:
-    system = System(tmp_path, "web", (free_port(), free_port()))
-    yield system.start()
+    system = System(tmp_path, "web").start()
+    system.keep_ports()
+    yield system
     system.close()
 
 
 @contextmanager
-def impostor(port: int, answer: dict[str, Any]) -> Iterator[list[str]]:
+def impostor(port: int, answer: dict[str, Any]) -> Generator[list[str]]:
     """Another program on the port, which answers every request with `answer`; what it was told."""
     heard: list[str] = []
 
@@ -60,6 +61,7 @@ def test_a_page_says_its_name_only_to_who_took_the_port_and_comes_back_to_the_de
     assert {frame["type"] for frame in frames} == {"hello"}
     assert not any(key in text for text in heard)
     system.start()
+    expect(shell.page.get_by_text("Lineloop is back.")).to_have_count(1, timeout=20_000)
     shell.say("back again")
     shell.expect_said("back again")
     assert shell.page.evaluate("localStorage.getItem('lineloop.shell.key')") == key

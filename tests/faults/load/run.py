@@ -182,7 +182,7 @@ class Load:
             asker = self.caller(self.tokens[operator])
             yield ask(scene, asker, self.caller(person), root, operator, f"q{number}")
 
-    def _operators(self, scene: Scene, roots: list[str]):  # noqa: ANN202 (coroutines)
+    def _operators(self, scene: Scene, roots: list[str]):
         for number in range(self.plan.operators):
             operator, root = f"operator/op{number}", roots[number % ROOTS]
             yield consume_by_polling(scene, self.caller(self.tokens[operator]), root, operator)
