@@ -37,6 +37,22 @@ async def test_the_numbers_tell_requests_by_route_and_what_is_open(world: Server
     assert (await numbers(world))["lineloop_questions_open"] == 0
 
 
+async def test_a_refused_method_is_told_every_method_of_the_path(world: ServerWorld) -> None:
+    refused = await world.http.delete("/v1/conversations")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, POST")
+
+
+async def test_the_document_says_how_each_view_refuses_and_what_is_public(world: ServerWorld) -> None:
+    paths = (await world.http.get("/openapi.json")).json()["paths"]
+    assert paths["/healthz"]["get"]["security"] == []
+    assert "401" not in paths["/readyz"]["get"]["responses"]
+    lists = paths["/apis/loop.lineloop.dev/v1alpha1/conversations"]["get"]["responses"]
+    assert {"200", "400", "401", "403", "410", "421", "503"} == set(lists)
+    assert "application/json" in lists["400"]["content"]
+    selected = await world.http.get("/apis/loop.lineloop.dev/v1alpha1/conversations?labelSelector=!a")
+    assert (selected.status_code, selected.headers["content-type"]) == (400, "application/json")
+
+
 async def test_who_cannot_commit_is_alive_and_not_ready(
     world: ServerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

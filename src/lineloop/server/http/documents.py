@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from lineloop.protocol.error_codes import ERRORS, ErrorCode
 from lineloop.protocol.messages import MessageStatus, Purpose
 from lineloop.server.http.routing import Declared
+from lineloop.server.http.statuses import answered_code, wants_status
 
 REF = "#/components/schemas/{model}"
 _PATH_PART = re.compile(r"\{(\w+)(?::\w+)?\}")
@@ -198,6 +199,19 @@ class SessionDocument(Document):
     secret: str | None
 
 
+class StatusDocument(Document):
+    """How the Kubernetes-shaped view refuses."""
+
+    kind: str
+    apiVersion: str
+    metadata: dict[str, Any]
+    status: str
+    message: str
+    reason: str
+    details: dict[str, Any]
+    code: int
+
+
 class PlaceDocument(Document):
     pointer: str
     message: str
@@ -223,6 +237,7 @@ _COMMON = (
     ErrorCode.UNKNOWN_FIELD,
     ErrorCode.STORAGE_UNAVAILABLE,
 )
+_OF_CREDENTIALS = (ErrorCode.UNAUTHORIZED, ErrorCode.FORBIDDEN)
 _WITH_BODY = (
     ErrorCode.MALFORMED_JSON,
     ErrorCode.INVALID_REQUEST,
@@ -231,7 +246,7 @@ _WITH_BODY = (
     ErrorCode.REQUEST_TIMEOUT,
 )
 
-_models: dict[str, type[BaseModel]] = {"Problem": Problem}
+_models: dict[str, type[BaseModel]] = {"Problem": Problem, "StatusDocument": StatusDocument}
 
 
 def document(
@@ -241,10 +256,12 @@ def document(
     statuses: Sequence[int] = (200,),
     errors: Sequence[ErrorCode] = (),
     raw_body: bool = False,
+    public: bool = False,
 ) -> dict[str, Any]:
     """The `openapi_extra` of a route: its body, its answers, and the problems it may answer with.
 
-    A body without required fields may be left out. `raw_body`: bytes of any kind are sent.
+    A body without required fields may be left out. `raw_body`: bytes of any kind are sent. `public`:
+    nobody is asked for a credential.
     """
     responses: dict[str, Any] = {}
     for status in statuses:
@@ -252,7 +269,8 @@ def document(
         if answer is not None:
             responses[str(status)]["content"] = _content(answer)
     by_status: dict[int, list[str]] = {}
-    for code in (*_COMMON, *(_WITH_BODY if body is not None else ()), *errors):
+    common = [code for code in _COMMON if not public or code not in _OF_CREDENTIALS]
+    for code in (*common, *(_WITH_BODY if body is not None else ()), *errors):
         by_status.setdefault(ERRORS[code].status, []).append(str(code))
     for status, codes in sorted(by_status.items()):
         responses[str(status)] = {
@@ -260,6 +278,8 @@ def document(
             "content": {"application/problem+json": {"schema": {"$ref": REF.format(model="Problem")}}},
         }
     extra: dict[str, Any] = {"responses": responses}
+    if public:
+        extra["security"] = []
     if body is not None:
         extra["requestBody"] = {"required": needs_body(body), "content": _content(body)}
     elif raw_body:
@@ -323,4 +343,23 @@ def _operation(route: Declared, path: str) -> dict[str, Any]:
         ]
     if parameters:
         described["parameters"] = parameters
-    return {**described, **route.openapi_extra}
+    extra = route.openapi_extra
+    if wants_status({"path": path}):
+        extra = {**extra, "responses": _as_statuses(extra["responses"])}
+    return {**described, **extra}
+
+
+def _as_statuses(responses: Mapping[str, Any]) -> dict[str, Any]:
+    """The refusals of the Kubernetes-shaped view. What is refused before any route is looked up stays a
+    problem.
+    """
+    content = {"application/json": {"schema": {"$ref": REF.format(model="StatusDocument")}}}
+    told: dict[str, Any] = {}
+    for status, response in responses.items():
+        if int(status) < 400 or int(status) == ERRORS[ErrorCode.HOST_NOT_ALLOWED].status:
+            told[status] = response
+            continue
+        answered = str(answered_code(int(status)))
+        words = ", ".join(filter(None, (told.get(answered, {}).get("description"), response["description"])))
+        told[answered] = {"description": words, "content": {**content, **response["content"]}}
+    return told

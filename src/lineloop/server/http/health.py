@@ -29,12 +29,12 @@ def relay_state(relay: Relay | None) -> dict[str, object] | None:
 def health_routes(services: Services) -> Routes:
     router = Routes(tags=["health"])
 
-    @router.get("/healthz", openapi_extra=document(None))
+    @router.get("/healthz", openapi_extra=document(None, public=True))
     async def healthz(_: Request) -> Response:
         """The process answers."""
         return json_response({"status": "alive"})
 
-    @router.get("/readyz", openapi_extra=document(None))
+    @router.get("/readyz", openapi_extra=document(None, public=True))
     async def readyz(_: Request) -> Response:
         """The server can commit: it just did."""
         if not services.ready:

@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from lineloop.kit import json
 from lineloop.protocol.errors import ErrorCode, InvalidRequest, LoopError
@@ -43,6 +44,13 @@ def internal_error(request_id: str) -> LoopError:
     )
 
 
+def _methods(request: Request) -> list[str]:
+    """What the path can be asked with; each method is a route of its own."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    found = [route.methods or () for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    return sorted({method for methods in found for method in methods})
+
+
 def install_handlers(app: Starlette) -> None:
     """Every refusal of the framework becomes a coded problem."""
 
@@ -61,6 +69,8 @@ def install_handlers(app: Starlette) -> None:
         response = refusal(request.scope, met)
         for name, value in (error.headers or {}).items():
             response.headers[name] = value
+        if error.status_code == 405:
+            response.headers["allow"] = ", ".join(_methods(request))
         return response
 
     async def broken(request: Request, _: Exception) -> Response:

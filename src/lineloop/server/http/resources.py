@@ -94,6 +94,9 @@ def resource_routes(services: Services, store: SqlStore) -> Routes:
     return router
 
 
+_LIST_ERRORS = (ErrorCode.INVALID_REQUEST, ErrorCode.RESOURCE_EXPIRED)
+
+
 def _discovery_routes(router: Routes, services: Services) -> None:
     @router.get("/api", openapi_extra=document(None), query=ViewQuery)
     async def core_versions(request: Request, query: ViewQuery) -> Response:  # noqa: ARG001
@@ -141,13 +144,17 @@ def _conversation_routes(router: Routes, services: Services, store: SqlStore) ->
             }
         )
 
-    @router.get(f"{_ROOT}/{CONVERSATIONS}", openapi_extra=document(None), query=ListQuery)
+    @router.get(
+        f"{_ROOT}/{CONVERSATIONS}", openapi_extra=document(None, errors=_LIST_ERRORS), query=ListQuery
+    )
     async def list_everywhere(request: Request, query: ListQuery) -> Response:
         """A list, or with `watch=true` one JSON event per line."""
         return await listed(request, None, query)
 
     @router.get(
-        f"{_ROOT}/namespaces/{{namespace}}/{CONVERSATIONS}", openapi_extra=document(None), query=ListQuery
+        f"{_ROOT}/namespaces/{{namespace}}/{CONVERSATIONS}",
+        openapi_extra=document(None, errors=_LIST_ERRORS),
+        query=ListQuery,
     )
     async def list_in_namespace(request: Request, namespace: str, query: ListQuery) -> Response:
         return await listed(request, namespace, query)

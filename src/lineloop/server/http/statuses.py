@@ -31,9 +31,14 @@ def wants_status(scope: Mapping[str, Any]) -> bool:
     return path in _VIEWS or path.startswith(tuple(f"{view}/" for view in _VIEWS))
 
 
+def answered_code(status: int) -> int:
+    """The status with which these views answer: what breaks a rule is a bad request there."""
+    return 400 if status == 422 else status
+
+
 def status_of(error: LoopError) -> dict[str, Any]:
-    """The `Status` of an error. Our own code stands among its causes; what breaks a rule is a bad request."""
-    code = 400 if error.status == 422 else error.status
+    """The `Status` of an error. Our own code stands among its causes."""
+    code = answered_code(error.status)
     return {
         "kind": "Status",
         "apiVersion": "v1",
