@@ -8,6 +8,8 @@ when it ends.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -85,6 +87,9 @@ PARTS: dict[str, Part] = {
     "docs": Part([*PYTEST, "tests/docs"], "pytest"),
     "packaging": Part([*PYTEST, "tests/packaging"], "pytest"),
 }
+LONGEST_SECONDS = 1200.0
+# Process groups of the parts that run now: an interrupted run ends them.
+STARTED: set[int] = set()
 GATES = ["types", "format", "lint", "imports", "generated", "requirements", "web-types"]
 GROUPS: dict[str, list[str]] = {
     "gates": GATES,
@@ -131,6 +136,28 @@ def vitest_counts(report: Path) -> tuple[int, int, int]:
     return numbers["numPassedTests"], numbers["numFailedTests"], skipped
 
 
+def completed(command: list[str]) -> tuple[int, bytes]:
+    """Exit code and output. What hangs is ended with everything that it started, and that is a failure."""
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    STARTED.add(process.pid)
+    try:
+        output, _ = process.communicate(timeout=LONGEST_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        output += f"\nended after {LONGEST_SECONDS:.0f} s: something hangs".encode()
+    finally:
+        STARTED.discard(process.pid)
+    return process.returncode, output
+
+
 def run(name: str, part: Part) -> Outcome:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -141,23 +168,16 @@ def run(name: str, part: Part) -> Outcome:
             "pytest": [f"--junitxml={report}", f"--basetemp={Path(folder) / 'tests'}"],
             "vitest": ["--reporter=default", "--reporter=json", f"--outputFile.json={report}"],
         }[part.counts]
-        ended = subprocess.run(
-            [*part.command, *extra],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        code, output = completed([*part.command, *extra])
         counts = {"nothing": lambda _: (0, 0, 0), "pytest": pytest_counts, "vitest": vitest_counts}[
             part.counts
         ]
         passed, failed, skipped = counts(report)
     ran_none = part.counts != "nothing" and passed + failed == 0
-    ok = ended.returncode == 0 and not failed and not ran_none
-    verdict = "ok" if ok else "ran no test" if ran_none and ended.returncode in (0, 5) else "FAILED"
+    ok = code == 0 and not failed and not ran_none
+    verdict = "ok" if ok else "ran no test" if ran_none and code in (0, 5) else "FAILED"
     told = f", {passed + failed} tests" if part.counts != "nothing" else ""
-    text = ended.stdout.decode(errors="replace").rstrip()
+    text = output.decode(errors="replace").rstrip()
     print(f"── {name}: {verdict}{told} ({time.monotonic() - begun:.1f} s)", flush=True)
     if text and (not ok or part.counts != "nothing"):
         print(text, flush=True)
@@ -192,9 +212,21 @@ def run_all(
     return outcomes
 
 
+def interrupt(*_: object) -> None:
+    """Ends what runs, so that nothing is left behind and nobody waits for it. Raises KeyboardInterrupt."""
+    for group in tuple(STARTED):
+        os.killpg(group, signal.SIGTERM)
+    raise KeyboardInterrupt
+
+
 def main(names: list[str]) -> int:
     parts, begun = chosen(names), time.monotonic()
-    tally = Tally(run_all(parts, PARTS, run))
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        tally = Tally(run_all(parts, PARTS, run))
+    except KeyboardInterrupt:
+        return 130
     if tally.failures():
         print(f"failed: {', '.join(tally.failures())}")
     print(f"{len(parts)} parts in {time.monotonic() - begun:.0f} s")
