@@ -254,6 +254,7 @@ class ShellWorld:
     host: WebHost
     stack: AsyncExitStack
     stand_in: bool = False
+    held: dict[int, socket] = field(default_factory=dict[int, socket])
     pages: list[ShellPage] = field(default_factory=list[ShellPage])
 
     @property
@@ -304,7 +305,9 @@ class ShellWorld:
     async def serve(self) -> None:
         """Serves the host's two applications on its ports."""
         for app in (self.host.content, self.host.shell):
-            listener = listening_on(int(app.origin.rpartition(":")[2]))
+            port = int(app.origin.rpartition(":")[2])
+            listener = self.held.pop(port, None) or bound(port)
+            listener.listen(64)
             await self.stack.enter_async_context(served(app, listener, LOCAL_PAGES))
 
     async def restart(self) -> None:
@@ -327,12 +330,12 @@ def _host(clock: FakeClock, shell_port: int, content_port: int, *, stand_in: boo
     )
 
 
-def listening_on(port: int) -> socket:
-    listener = socket()
-    listener.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
-    listener.bind(("127.0.0.1", port))
-    listener.listen(64)
-    return listener
+def bound(port: int = 0) -> socket:
+    """A socket that has its port, so that nobody else of this machine gets it meanwhile."""
+    made = socket()
+    made.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+    made.bind(("127.0.0.1", port))
+    return made
 
 
 def free_port() -> int:
@@ -347,16 +350,18 @@ async def shell_world(
 ) -> AsyncGenerator[ShellWorld]:
     """A started device that is served. Apps that come along: `apps`, else the shipped ones with surfaces."""
     made: list[WebHost] = []
+    held = {held.getsockname()[1]: held for held in (bound(), bound())}
 
     def make(clock: FakeClock) -> WebHost:
-        made.append(_host(clock, free_port(), free_port(), stand_in=stand_in))
+        shell_port, content_port = held
+        made.append(_host(clock, shell_port, content_port, stand_in=stand_in))
         return made[0]
 
     async with (
         device_world(folder, host=make, apps=apps, **changes) as device,
         AsyncExitStack() as stack,
     ):
-        world = ShellWorld(device, made[0], stack, stand_in)
+        world = ShellWorld(device, made[0], stack, stand_in, held)
         await world.serve()
         try:
             yield world
