@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-HEAD = "0002"
+HEAD = "0003"
