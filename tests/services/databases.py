@@ -1,7 +1,7 @@
 """`--database=postgres`: the servers of tests keep their data in a PostgreSQL of the test run's own.
 
-Decides when it starts (with the first test that needs it) and that each test finds a database of its own,
-copied from one that has the schema already.
+Decides when it starts (with the first test that needs it) and that each test finds a database of its own with
+the schema and nothing in it: copied from one that has the schema, or emptied after another test.
 """
 
 from __future__ import annotations
@@ -17,6 +17,19 @@ from lineloop.server.migrations import HEAD
 from lineloop.testing.databases import PACKAGE, choose
 
 TEMPLATE = "template_server"
+# Rows go one by one: tables are small, and TRUNCATE makes new files for each of them and its indexes.
+_EMPTY = """
+DO $$
+DECLARE name TEXT;
+BEGIN
+    SET LOCAL lock_timeout = '10s';
+    SET LOCAL session_replication_role = replica;
+    FOR name IN SELECT tablename FROM pg_tables
+        WHERE schemaname = 'public' AND tablename <> 'alembic_version' LOOP
+        EXECUTE format('DELETE FROM %I', name);
+    END LOOP;
+END $$
+"""
 
 
 class TestDatabases:
@@ -27,16 +40,19 @@ class TestDatabases:
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
         self._urls: dict[Path, str] = {}
+        self._empty: list[str] = []
         ensure_schema(server.create(TEMPLATE), package=PACKAGE, head=HEAD)
 
     def of(self, path: Path) -> str:
         if path not in self._urls:
-            self._urls[path] = self._server.create(template=TEMPLATE)
+            self._urls[path] = self._empty.pop() if self._empty else self._server.create(template=TEMPLATE)
         return self._urls[path]
 
-    def drop(self) -> None:
+    def empty(self) -> None:
+        """What the test used, for the next one: emptying takes a tenth of making a database."""
         for url in self._urls.values():
-            self._server.drop(url)
+            self._server.sql(_EMPTY, url.rpartition("/")[2])
+            self._empty.append(url)
         self._urls.clear()
 
 
@@ -74,4 +90,4 @@ def chosen_database(request: pytest.FixtureRequest) -> Generator[None]:
         yield
     finally:
         choose(None)
-        databases.drop()
+        databases.empty()

@@ -3,7 +3,7 @@
     with PostgresServer.started() as server:
         url = server.create("one")
 
-Everything lies in a folder of its own, which goes when the server goes. Durability is as in production.
+Everything lies in a folder of its own, which goes when the server goes.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ unix_socket_directories = ''
 max_connections = 200
 shared_buffers = '32MB'
 log_min_messages = fatal
+# Tests kill processes, not the machine: what PostgreSQL has written survives that without reaching the disk.
+fsync = off
+full_page_writes = off
 """
 # Everybody may come in but `guarded`, who needs a password.
 _ACCESS = """
