@@ -25,6 +25,7 @@ MODELS = {
     "conversation-body": ("requests", "ConversationBody"),
     "conversation-change-body": ("requests", "ConversationChangeBody"),
     "read-body": ("requests", "ReadBody"),
+    "participant-body": ("requests", "ParticipantBody"),
     "speak-body": ("requests", "SpeakBody"),
     "patches-body": ("requests", "PatchesBody"),
     "end-body": ("requests", "EndBody"),

@@ -186,6 +186,22 @@ class ReadBody(Body):
     ordinal: Annotated[int, Field(strict=True, ge=0, le=MAX_ORDINAL)]
 
 
+class ParticipantBody(Body):
+    """POST /v1/conversations/{id}/participants: who is invited."""
+
+    kind: str
+    key: str
+
+    @model_validator(mode="after")
+    def _is_an_actor(self) -> Self:
+        _actor({"kind": self.kind, "key": self.key})
+        return self
+
+    @property
+    def actor(self) -> Actor:
+        return Actor(self.kind, self.key)
+
+
 class SpeakBody(Body):
     """POST /v1/conversations/{id}/messages
 

@@ -40,6 +40,7 @@ from lineloop.server.http.link import Links, LinkSession
 from lineloop.server.http.link_socket import link_routes
 from lineloop.server.http.messages import message_routes
 from lineloop.server.http.metrics import Metrics
+from lineloop.server.http.participants import participant_routes
 from lineloop.server.http.problems import install_handlers
 from lineloop.server.http.questions import question_routes
 from lineloop.server.http.resources import resource_routes
@@ -180,6 +181,7 @@ class Server:
             inbox_routes(services),
             question_routes(services),
             conversation_routes(services),
+            participant_routes(services),
             blob_routes(services, self.blobs),
             identity_routes(services),
             health_routes(services),

@@ -65,6 +65,7 @@ class RunCommits:
         self._hints = RunHints()
         commits.ctx.hooks.message_saved.append(message_saved(self._hints))
         commits.ctx.hooks.question_closed.append(question_closed(self._hints))
+        commits.ctx.hooks.participant_removed.append(self._cancel_all_in)
 
     # --- for the edge ---------------------------------------------------------------------------------------
 
@@ -87,6 +88,11 @@ class RunCommits:
         return await self._commits.write(
             lambda tx: cancel_run_in(tx, self._commits.ctx, self._hints, run_id), CANCEL
         )
+
+    def _cancel_all_in(self, tx: Tx, root_id: str, prompter: Actor) -> None:
+        """Whoever is taken out of a conversation has no Run going on in it."""
+        for run_id in runs.open_of(tx, root_id, prompter):
+            cancel_run_in(tx, self._commits.ctx, self._hints, run_id)
 
     async def ledger(self, run_id: str, *, after: int, limit: int) -> list[StoredEntry]:
         """Raises run_not_found."""

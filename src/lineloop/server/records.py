@@ -25,7 +25,10 @@ def stored_actor(kind: str, key: str) -> Actor:
 
 @record
 class Conversation:
-    """A conversation and its counters. `change` counts on roots, and only they are archived."""
+    """A conversation and its counters. `change` counts on roots, and only they are archived.
+
+    `membership` moves whenever somebody is taken out of its root conversation.
+    """
 
     id: str
     name: str
@@ -37,6 +40,7 @@ class Conversation:
     change: int
     created_at: int
     archived_at: int | None = None
+    membership: int = 0
 
     @property
     def is_root(self) -> bool:

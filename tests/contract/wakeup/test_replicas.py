@@ -233,3 +233,35 @@ async def test_a_redis_that_hangs_holds_up_no_request_and_is_seen_in_readyz(
             await until(is_seen)
             redis.go_on()
             await until(lambda: two.a.server.replicas.relay.figures.connected, 10)  # pyright: ignore
+
+
+@pytest.mark.requirement("P21")
+async def test_who_is_taken_out_through_one_server_loses_everything_on_the_other(two: Pair) -> None:
+    root = await conversation(two)
+    place = f"/v1/conversations/{root}/participants"
+    echo = {"kind": "operator", "key": "echo"}
+    assert (await two.a.http.post(place, json=echo)).status_code == 201
+    made = (await two.a.http.post("/v1/tokens", json={"actor": echo})).json()["token"]
+    with_token = {"authorization": f"Bearer {made}"}
+    question = {"kind": "confirm", "text": "?", "timeout_ms": 600_000, "effect_key": "q"}
+    to = {"to": {"kind": "user", "key": "local"}}
+    asked = await two.a.http.post(f"/v1/conversations/{root}/questions", json={**question, **to})
+    link = await two.b.link("operator/echo")
+    async with asyncio.TaskGroup() as group, viewer(two.b.http, root, **with_token) as reader:
+        await caught_up(reader)
+        path = f"/v1/questions/{asked.json()['id']}?wait_ms=60000"
+        waiting = group.create_task(two.b.http.get(path, headers=with_token))
+        assert (await speak(two.b.http, root, "before", "hi"))["id"]
+        assert (await two.a.http.delete(f"{place}/operator/echo")).status_code == 204
+        with pytest.raises(StopAsyncIteration):
+            while True:
+                await reader.next()
+        refused = await two.b.http.get(f"/v1/conversations/{root}", headers=with_token)
+        assert refused.status_code == 404
+        # What B remembers of who takes part is older than that.
+        body = {"key": "after", "text": "hi"}
+        place = f"/v1/conversations/{root}/messages"
+        refused = await two.b.http.post(place, json=body, headers=with_token)
+        assert refused.status_code == 404
+        assert (await waiting).json()["code"] == "question_not_found"
+    await link.close()

@@ -1,8 +1,8 @@
 """What every job of the server has at hand: clock, ids, hints, hooks, and three bounded memories.
 
 The memories only save statements. None is trusted: an open stream is checked against the log, a participant
-only enters after its commit and never leaves, and to which root something belongs never changes. Losing them
-changes nothing but speed.
+against the counter of those who left, and to which root something belongs never changes. Losing them changes
+nothing but speed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from lineloop.kit.clock import Clock
 from lineloop.kit.database import Tx
 from lineloop.kit.ids import Ids
 from lineloop.kit.records import record
+from lineloop.protocol.actors import Actor
 from lineloop.server.decide.questions import QuestionFacts
-from lineloop.server.records import QuestionRow, StoredMessage
+from lineloop.server.records import Conversation, QuestionRow, StoredMessage
 from lineloop.server.wakeup.bus import Bus
 
 MAX_OPEN_STREAMS = 2048
@@ -26,6 +27,7 @@ MAX_KNOWN_MEMBERS = 50_000
 MAX_KNOWN_ROOTS = 200_000
 
 OnMessage = Callable[[Tx, StoredMessage], None]
+OnRemoved = Callable[[Tx, str, Actor], None]
 OnQuestion = Callable[[Tx, QuestionRow, QuestionFacts], None]
 
 
@@ -45,6 +47,7 @@ class Hooks:
 
     message_saved: list[OnMessage] = field(default_factory=list[OnMessage])
     question_closed: list[OnQuestion] = field(default_factory=list[OnQuestion])
+    participant_removed: list[OnRemoved] = field(default_factory=list[OnRemoved])
 
 
 @dataclass(slots=True)
@@ -100,23 +103,29 @@ class OpenStreams:
 
 @dataclass(slots=True)
 class Members:
-    """Who is known to take part: (conversation, kind, key) to whether its process conversation exists."""
+    """Who is known to take part: (conversation, kind, key) to (membership, whether its process conversation
+    exists). What was learned under another membership of the conversation is not known any more.
+    """
 
     limit: int = MAX_KNOWN_MEMBERS
-    _known: dict[tuple[str, str, str], bool] = field(default_factory=dict[tuple[str, str, str], bool])
+    _known: dict[tuple[str, str, str], tuple[int, bool]] = field(
+        default_factory=dict[tuple[str, str, str], tuple[int, bool]]
+    )
 
-    def knows(self, conversation_id: str, kind: str, key: str) -> bool:
-        return (conversation_id, kind, key) in self._known
+    def knows(self, conversation: Conversation, actor: Actor) -> bool:
+        known = self._known.get((conversation.id, actor.kind, actor.key))
+        return known is not None and known[0] == conversation.membership
 
-    def has_process(self, conversation_id: str, kind: str, key: str) -> bool:
-        return self._known.get((conversation_id, kind, key), False)
+    def has_process(self, conversation: Conversation, actor: Actor) -> bool:
+        known = self._known.get((conversation.id, actor.kind, actor.key))
+        return known == (conversation.membership, True)
 
-    def add(self, conversation_id: str, kind: str, key: str, *, process: bool = False) -> None:
-        """Call it after the commit."""
+    def add(self, conversation: Conversation, actor: Actor, *, process: bool = False) -> None:
+        """Call it after the commit, with the conversation as the commit saw it."""
         if len(self._known) >= self.limit:
             self._known.clear()
-        place = (conversation_id, kind, key)
-        self._known[place] = process or self._known.get(place, False)
+        has_process = process or self.has_process(conversation, actor)
+        self._known[conversation.id, actor.kind, actor.key] = (conversation.membership, has_process)
 
 
 @dataclass(slots=True)

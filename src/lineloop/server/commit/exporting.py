@@ -12,7 +12,8 @@ from lineloop.kit.clock import rfc3339
 from lineloop.kit.database import Tx
 from lineloop.protocol.messages import Purpose
 from lineloop.server.commit.commits import Commits
-from lineloop.server.commit.visibility import visible_children
+from lineloop.server.commit.participation import conversation_not_found
+from lineloop.server.commit.visibility import sees, visible_children
 from lineloop.server.decide.access import Grant
 from lineloop.server.decide.exporting import Pieces
 from lineloop.server.records import Conversation, StoredMessage
@@ -29,7 +30,7 @@ async def exported(
 ) -> AsyncIterator[str]:
     """The document in pieces. Of a root conversation with the process conversations that one sees, by id."""
     yield pieces.begin(_head(conversation))
-    async for text in _messages(commits, conversation, pieces):
+    async for text in _messages(commits, conversation, grant, pieces):
         yield text
     yield pieces.processes()
     first, after = True, ""
@@ -41,7 +42,7 @@ async def exported(
         page = await commits.read(read)
         for child in page:
             yield pieces.begin_process(_head(child), first=first)
-            async for text in _messages(commits, child, pieces):
+            async for text in _messages(commits, child, grant, pieces):
                 yield text
             yield pieces.end_process()
             first = False
@@ -51,11 +52,16 @@ async def exported(
     yield pieces.end()
 
 
-async def _messages(commits: Commits, conversation: Conversation, pieces: Pieces) -> AsyncIterator[str]:
+async def _messages(
+    commits: Commits, conversation: Conversation, grant: Grant, pieces: Pieces
+) -> AsyncIterator[str]:
+    """Raises conversation_not_found when the reader is taken out of it in the middle."""
     after, first = 0, True
     while True:
 
         def read(tx: Tx, after: int = after) -> list[StoredMessage]:
+            if not sees(tx, conversation, grant):
+                raise conversation_not_found(conversation.id)
             return history.page(
                 tx,
                 HistoryFilter(

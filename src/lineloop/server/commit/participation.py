@@ -13,8 +13,8 @@ from lineloop.server.commit.context import CommitContext
 from lineloop.server.commit.locking import user_lock
 from lineloop.server.decide.access import Grant, is_pattern
 from lineloop.server.records import Conversation, is_operator
-from lineloop.server.store import consumers, conversations, identities, messages
-from lineloop.server.wakeup.bus import ConsumersChanged, ParticipantJoined
+from lineloop.server.store import consumers, conversations, identities, membership, messages
+from lineloop.server.wakeup.bus import ConsumersChanged, ParticipantJoined, ParticipantsChanged
 
 
 @record
@@ -58,7 +58,7 @@ def create_conversation_in(tx: Tx, ctx: CommitContext, command: CreateConversati
     if command.owner.kind == USER:
         device = identities.active_device(tx, command.owner.key)
         if device is not None:
-            _enter_in(tx, ctx, conversation, Actor(RUNTIME, device))
+            enter_in(tx, ctx, conversation, Actor(RUNTIME, device))
     notify_in(tx, ctx, conversation.id)
     return conversation
 
@@ -69,12 +69,15 @@ def join_in(
     """Makes `actor` a participant. True when it is new here.
 
     `by` is the credential that names it, None the server itself, which brings in nobody's device. Every way
-    of taking part that a caller can name goes through here. Raises not_participant.
+    of taking part that a caller can name goes through here. Who was taken out comes back by invitation only.
+    Raises not_participant.
     """
-    if ctx.members.knows(conversation.id, actor.kind, actor.key):
+    if ctx.members.knows(conversation, actor):
         return False
     _require_reachable(tx, conversation, actor, by)
-    return _enter_in(tx, ctx, conversation, actor)
+    if membership.is_removed(tx, conversation.root_id, actor):
+        raise _takes_no_part(actor)
+    return enter_in(tx, ctx, conversation, actor)
 
 
 def _require_reachable(tx: Tx, conversation: Conversation, actor: Actor, by: Grant | None) -> None:
@@ -95,21 +98,29 @@ def _require_reachable(tx: Tx, conversation: Conversation, actor: Actor, by: Gra
         is_owner = by is not None and owner.kind == USER and by.allows(owner)
         allowed = is_owner and identities.is_device_of(tx, owner.key, actor)
     if not allowed:
-        raise Forbidden(f"{actor} does not take part in this conversation", code=ErrorCode.NOT_PARTICIPANT)
+        raise _takes_no_part(actor)
 
 
-def _enter_in(tx: Tx, ctx: CommitContext, conversation: Conversation, actor: Actor) -> bool:
+def _takes_no_part(actor: Actor) -> Forbidden:
+    return Forbidden(f"{actor} does not take part in this conversation", code=ErrorCode.NOT_PARTICIPANT)
+
+
+def enter_in(
+    tx: Tx, ctx: CommitContext, conversation: Conversation, actor: Actor, *, committed: int = 0
+) -> bool:
     """What was said to everyone before waits for the newcomer too, except for a device: it starts with what
-    comes next.
+    comes next. Who was here before goes on from what it `committed`.
     """
     conversation_id = conversation.id
     end = messages.inbox_end(tx, conversation_id, actor)
-    seen = end if actor.kind == RUNTIME else 0
+    seen = end if actor.kind == RUNTIME else committed
     now = ctx.clock.now_ms()
     joined = consumers.join(tx, conversation_id, actor, now=now, end_offset=end, wake_offset=end, seen=seen)
-    tx.after_commit(lambda: ctx.members.add(conversation_id, actor.kind, actor.key))
+    tx.after_commit(lambda: ctx.members.add(conversation, actor))
     if joined:
         _tell_devices(tx, ctx, conversation_id, actor)
+        changed = ParticipantsChanged(conversation.root_id, [conversation_id])
+        tx.after_commit(lambda: ctx.bus.publish(changed))
         notify_in(tx, ctx, conversation_id)
     return joined
 
@@ -146,7 +157,7 @@ def ensure_process_conversation_in(tx: Tx, ctx: CommitContext, parent: Conversat
         conversations.insert(tx, process, actor)
         notify_in(tx, ctx, parent.id)
     consumers.link_process_conversation(tx, parent.id, actor, process_id)
-    tx.after_commit(lambda: ctx.members.add(parent.id, actor.kind, actor.key, process=True))
+    tx.after_commit(lambda: ctx.members.add(parent, actor, process=True))
     return process_id
 
 
@@ -160,7 +171,7 @@ def activate_device_in(tx: Tx, ctx: CommitContext, user_key: str, device_key: st
         tx.lock(conversation_id)
         conversation = conversations.get(tx, conversation_id)
         if conversation is not None:
-            _enter_in(tx, ctx, conversation, Actor(RUNTIME, device_key))
+            enter_in(tx, ctx, conversation, Actor(RUNTIME, device_key))
     return True
 
 

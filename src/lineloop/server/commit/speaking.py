@@ -190,7 +190,7 @@ def _take_part(
     needed = needs_process_conversation(
         is_root=conversation.is_root, owner=conversation.owner, target=target, purpose=purpose
     )
-    if needed and not ctx.members.has_process(conversation.id, target.kind, target.key):
+    if needed and not ctx.members.has_process(conversation, target):
         ensure_process_conversation_in(tx, ctx, conversation, target)
 
 

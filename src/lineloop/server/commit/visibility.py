@@ -95,7 +95,7 @@ def _scanned(
 
 def require_entry(tx: Tx, ctx: CommitContext, conversation: Conversation, actor: Actor, grant: Grant) -> None:
     """Who speaks must see the conversation. Raises conversation_not_found."""
-    if ctx.members.knows(conversation.id, actor.kind, actor.key):
+    if ctx.members.knows(conversation, actor):
         return
     if not sees(tx, conversation, grant):
         raise conversation_not_found(conversation.id)

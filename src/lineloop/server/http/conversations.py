@@ -146,7 +146,7 @@ def conversation_routes(services: Services) -> Routes:
         after = _last_event_id(request)
         if request.headers.get(EPOCH_HEADER, services.epoch) != services.epoch:
             after = None  # What the viewer knows is of another life of the database.
-        viewer = Viewer(services, conversation.root_id, after, grant)
+        viewer = Viewer(services, conversation, after, grant)
         headers = {
             "cache-control": "no-store",
             "x-accel-buffering": "no",

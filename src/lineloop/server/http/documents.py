@@ -81,6 +81,22 @@ class ConversationDocument(Document):
     unread: int | None
 
 
+class ParticipantDocument(Document):
+    """Who takes part; `display_name` when it was registered."""
+
+    kind: str
+    key: str
+    owner: bool
+    display_name: str | None
+    process_conversation_id: str | None
+    joined_at: str
+
+
+class ParticipantList(Document):
+    items: list[ParticipantDocument]
+    next: str | None
+
+
 class ReadDocument(Document):
     """How far the person has read, and how many messages of others lie beyond."""
 

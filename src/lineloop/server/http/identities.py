@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from urllib.parse import unquote
-
 from starlette.requests import Request
 from starlette.responses import Response
 
 from lineloop.kit import json
 from lineloop.kit.clock import rfc3339
-from lineloop.protocol.actors import RUNTIME, Actor
+from lineloop.protocol.actors import RUNTIME
 from lineloop.protocol.errors import ErrorCode, Unauthorized
 from lineloop.protocol.requests import ActorBody, TokenBody, parse_body
 from lineloop.server.commit.accounts import CreateToken, create_person_in, create_token_in, revoke_token_in
@@ -25,6 +23,7 @@ from lineloop.server.http.documents import (
 )
 from lineloop.server.http.identity import COOKIE
 from lineloop.server.http.lists import PageQuery, json_response, page_response
+from lineloop.server.http.participants import actor_of_path
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 from lineloop.server.store import identities
@@ -74,7 +73,7 @@ def identity_routes(services: Services) -> Routes:
     async def register(request: Request, kind: str, key: str) -> Response:
         """Lists the actor as live until its lease ends; renew it by the same call."""
         grant = await services.grant(request, Verb.REGISTER)
-        actor = grant.actor(_named(request, kind, key))
+        actor = grant.actor(actor_of_path(request, kind, key))
         body = parse_body(ActorBody, await raw_body(request))
         row = await commits.register(
             actor,
@@ -125,16 +124,6 @@ def identity_routes(services: Services) -> Routes:
         return response
 
     return router
-
-
-def _named(request: Request, kind: str, key: str) -> Actor:
-    """The actor in the path. A slash that came encoded belongs to its part, where a key has none.
-
-    Raises InvalidRequest.
-    """
-    raw: bytes = request.scope.get("raw_path") or b""
-    written = raw.partition(b"?")[0].rpartition(b"/")[2].decode("ascii", "replace")
-    return Actor(kind, unquote(written) if "%2f" in written.lower() else key)
 
 
 def _token_line(token: TokenRow) -> dict[str, object]:

@@ -33,7 +33,13 @@ from lineloop.server.http.link_frames import (
 )
 from lineloop.server.records import StoredMessage
 from lineloop.server.store import consumers, messages
-from lineloop.server.wakeup.bus import Bus, Hint, MessageChanged, ParticipantJoined
+from lineloop.server.wakeup.bus import (
+    Bus,
+    Hint,
+    MessageChanged,
+    ParticipantJoined,
+    ParticipantsChanged,
+)
 
 MAX_QUEUED_MESSAGES = 512
 MAX_QUEUED_BYTES = 4 * 1024 * 1024
@@ -212,9 +218,34 @@ class LinkSession:
             self._hear_message(hint)
         elif isinstance(hint, ParticipantJoined):
             self._participants.append(_participant(hint.conversation_id, hint.kind, hint.key))
+        elif isinstance(hint, ParticipantsChanged):
+            self._hear_departures(hint)
         else:
             return
         self._wake.set()
+
+    def _hear_departures(self, hint: ParticipantsChanged) -> None:
+        """Who left is told nothing more of the conversation; a device beside it, that it left."""
+        if (self.actor.kind, self.actor.key) in hint.left:
+            self.forget(set(hint.conversations))
+            return
+        if hint.left:
+            gone = [_participant(hint.root_id, *one) for one in hint.left]
+            self._frames.append(PlainFrame({"departed": gone}))
+
+    def forget(self, places: set[str]) -> None:
+        """Drops what waits to be delivered from those conversations."""
+        self._messages = deque(one for one in self._messages if one.conversation_id not in places)
+        self._queued_bytes = sum(len(one.content_json) for one in self._messages)
+        for place in places:
+            self._behind.pop(place, None)
+            self._pushed.pop(place, None)
+            self._sent.pop(place, None)
+
+    @property
+    def queued_places(self) -> set[str]:
+        """The conversations of which something waits to be delivered."""
+        return {one.conversation_id for one in self._messages}
 
     def _hear_message(self, hint: MessageChanged) -> None:
         previous = next(
@@ -366,12 +397,15 @@ class Links:
         if not sessions:
             return
         actors = {session.actor for session in sessions}
+        waiting = {(place, session.actor) for session in sessions for place in session.queued_places}
 
-        def read(tx: Tx) -> dict[Actor, list[tuple[str, int, int]]]:
-            return {actor: consumers.backlog(tx, actor) for actor in actors}
+        def read(tx: Tx) -> tuple[dict[Actor, list[tuple[str, int, int]]], set[tuple[str, Actor]]]:
+            gone = {one for one in waiting if consumers.get(tx, *one) is None}
+            return {actor: consumers.backlog(tx, actor) for actor in actors}, gone
 
-        backlogs = await self.commits.read(read)
+        backlogs, gone = await self.commits.read(read)
         for session in sessions:
+            session.forget({place for place, actor in gone if actor == session.actor})
             session.look_again(backlogs[session.actor])
 
     def end_of_token(self, token_id: str) -> None:

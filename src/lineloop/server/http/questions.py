@@ -24,7 +24,7 @@ from lineloop.server.http.documents import AnsweredDocument, QuestionDocument, d
 from lineloop.server.http.lists import Query, json_response, text_response
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
-from lineloop.server.wakeup.bus import Hint, QuestionClosed, Stopping
+from lineloop.server.wakeup.bus import Hint, ParticipantsChanged, QuestionClosed, Stopping
 
 MAX_WAIT_MS = 60_000
 RECHECK_SECONDS = 1.0
@@ -63,8 +63,7 @@ def question_routes(services: Services) -> Routes:
     async def get_question(request: Request, question_id: str, query: WaitQuery) -> Response:
         """The question; with `wait_ms` as soon as it is closed, at the latest after that time."""
         grant = await services.grant(request, Verb.READ)
-        await _require_visible(services, grant, question_id)
-        question = await _waited(services, question_id, query.wait_ms / 1000)
+        question = await _waited(services, grant, question_id, query.wait_ms / 1000)
         services.identity.require_valid(grant)
         return json_response(question.to_wire())
 
@@ -100,19 +99,25 @@ async def _require_visible(services: Services, grant: Grant, question_id: str) -
         raise question_not_found(question_id)
 
 
-async def _waited(services: Services, question_id: str, seconds: float) -> Question:
-    """Listens first, then looks: nothing closes in between. Looks again, for a hint may be lost."""
+async def _waited(services: Services, grant: Grant, question_id: str, seconds: float) -> Question:
+    """Listens first, then looks: nothing closes in between. Looks again, for a hint may be lost.
+
+    Raises question_not_found, also for who does not see its conversation (any more).
+    """
     closed = asyncio.Event()
 
     def hear(hint: Hint) -> None:
         mine = isinstance(hint, QuestionClosed) and hint.question_id == question_id
-        if mine or isinstance(hint, Stopping):
+        left = isinstance(hint, ParticipantsChanged) and bool(hint.left)
+        if mine or left or isinstance(hint, Stopping):
             closed.set()
 
     stop = services.bus.listen_all(hear)
     until = services.clock.monotonic() + seconds
     try:
         while True:
+            closed.clear()
+            await _require_visible(services, grant, question_id)
             question = (await services.commits.get_question(question_id)).question
             left = until - services.clock.monotonic()
             if question.state is not QuestionState.PENDING or left <= 0 or not services.ready:

@@ -15,10 +15,12 @@ from starlette.responses import Response
 from lineloop.harness.model_targets import harness_of
 from lineloop.kit import json
 from lineloop.kit.clock import rfc3339, with_timeout
+from lineloop.kit.database import Tx
 from lineloop.protocol.actors import HARNESS, USER, Actor
 from lineloop.protocol.errors import ErrorCode, InvalidRequest, LoopError
 from lineloop.protocol.messages import MessageStatus
 from lineloop.protocol.requests import RunBody, parse_body
+from lineloop.server.commit.visibility import visible_conversation
 from lineloop.server.commit_run_ends import run_not_found
 from lineloop.server.commit_run_jobs import SubmitRun
 from lineloop.server.commit_runs import RunCommits, to_run
@@ -29,6 +31,7 @@ from lineloop.server.http.documents import Document, document
 from lineloop.server.http.lists import PageQuery, json_response
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
+from lineloop.server.http.sight import Sight
 from lineloop.server.records import StoredMessage
 from lineloop.server.run_records import RunRow
 from lineloop.server.store import conversations, messages
@@ -125,7 +128,7 @@ def run_routes(services: Services, runs: RunCommits) -> Routes:
             "x-accel-buffering": "no",
             "x-lineloop-epoch": services.epoch,
         }
-        viewer = RunViewer(services, run)
+        viewer = RunViewer(services, run, grant)
         return services.streamed(grant, viewer.events(), media_type="text/event-stream", headers=headers)
 
     return router
@@ -155,17 +158,23 @@ def _submit_command(grant: Grant, body: RunBody, services: Services) -> SubmitRu
 
 
 async def _visible(services: Services, runs: RunCommits, grant: Grant, run_id: str) -> RunRow:
-    """A Run is seen by who prompted it, in whatever role, and by the person whose conversation it is in.
-
-    Raises run_not_found, also for everybody else.
-    """
+    """Raises run_not_found, also for everybody who does not see it."""
     run = await runs.get(run_id)
-    if grant.is_admin or grant.sees_as(run.prompter):
-        return run
-    root = await services.commits.read(lambda tx: conversations.get(tx, run.root_id))
-    if root is None or root.owner.kind != USER or not grant.allows(root.owner):
+    if not await services.commits.read(lambda tx: _sees(tx, run, grant)):
         raise run_not_found(run_id)
     return run
+
+
+def _sees(tx: Tx, run: RunRow, grant: Grant) -> bool:
+    """A Run is seen by who prompted it, in whatever role, for as long as it sees the conversation, and by the
+    person whose conversation it is in.
+    """
+    if grant.is_admin:
+        return True
+    if grant.sees_as(run.prompter):
+        return visible_conversation(tx, run.conversation_id, grant) is not None
+    root = conversations.get(tx, run.root_id)
+    return root is not None and root.owner.kind == USER and grant.allows(root.owner)
 
 
 def _to_wire(run: RunRow) -> dict[str, Any]:
@@ -183,9 +192,10 @@ class RunViewer:
     Listens before it reads. A hint that is lost, or one too many, costs a whole message and nothing else.
     """
 
-    def __init__(self, services: Services, run: RunRow) -> None:
+    def __init__(self, services: Services, run: RunRow, grant: Grant) -> None:
         self._services = services
         self._run = run
+        self._sight = Sight(services.commits, run.root_id, run.conversation_id, grant)
         self._patches: list[PatchesAppended] = []
         self._whole = True
         self._revision = 0
@@ -196,7 +206,7 @@ class RunViewer:
         """SSE text until the Run has ended, the viewer goes, or the server stops."""
         stop = self._services.bus.listen_root(self._run.root_id, self._hear)
         try:
-            while self._services.ready:
+            while self._services.ready and await self._sight.lasts():
                 self._wake.clear()
                 if self._whole:
                     self._whole = False
@@ -236,6 +246,8 @@ class RunViewer:
         return message
 
     def _hear(self, hint: Hint) -> None:
+        if self._sight.hear(hint):
+            self._wake.set()
         if not isinstance(hint, MessageChanged | PatchesAppended) or hint.message_id != self._run.message_id:
             return
         if isinstance(hint, MessageChanged) or self._is_full(hint):

@@ -24,13 +24,15 @@ from lineloop.server.commit.caring import card_in
 from lineloop.server.commit.visibility import visible_conversation
 from lineloop.server.decide.access import Grant
 from lineloop.server.http.services import Services
-from lineloop.server.records import StoredMessage
+from lineloop.server.http.sight import Sight
+from lineloop.server.records import Conversation, StoredMessage
 from lineloop.server.store import conversations, messages, viewing
 from lineloop.server.store.viewing import Place
 from lineloop.server.wakeup.bus import (
     ConversationTouched,
     Hint,
     MessageChanged,
+    ParticipantsChanged,
     PatchesAppended,
     RootSeen,
     Stopping,
@@ -83,15 +85,18 @@ class Viewer:
     newest messages and all open streams. It is told of those process conversations that `grant` sees.
     """
 
-    def __init__(self, services: Services, root_id: str, after: int | None, grant: Grant) -> None:
+    def __init__(
+        self, services: Services, conversation: Conversation, after: int | None, grant: Grant
+    ) -> None:
+        root_id = conversation.root_id
         self._services = services
         self._commits = services.commits
         self._root_id = root_id
+        self._sight = Sight(services.commits, root_id, conversation.id, grant)
         self._after = after
         self._change = after or 0
         self._revisions: dict[str, int] = {}
         self._grant = grant
-        self._shown: dict[str, bool] = {root_id: True}
         self._hidden: set[str] = set()
         self._queue: deque[MessageChanged | PatchesAppended] = deque()
         self._queued_bytes = 0
@@ -99,6 +104,7 @@ class Viewer:
         self._behind = False
         self._ping_due = False
         self._cards = Cards(root_id)
+        self._people_changed = False
         self._wake = asyncio.Event()
 
     async def events(self) -> AsyncIterator[str]:
@@ -112,10 +118,12 @@ class Viewer:
             self._cards.due.add(self._root_id)
             await self._looked_at()
             yield await self._ping()
-            while self._services.ready:
+            while self._services.ready and await self._sight.lasts():
                 self._wake.clear()
                 if self._resync or self._behind:
                     async for text in self._caught_up_with():
+                        if not await self._sight.lasts():
+                            return
                         yield text
                 elif self._queue:
                     if text := await self._drained():
@@ -127,6 +135,9 @@ class Viewer:
                 elif self._cards.due:
                     if text := await self._looked_at():
                         yield text
+                elif self._people_changed:
+                    self._people_changed = False
+                    yield _event("participants", self._change, f'{{"conversation_id":"{self._root_id}"}}')
                 else:
                     await self._wake.wait()
         except LoopError:
@@ -147,9 +158,16 @@ class Viewer:
         if isinstance(hint, PatchesAppended):
             self._keep(hint, hint.weight)
         elif isinstance(hint, RootSeen):
+            if self._sight.hear(hint):
+                self._people_changed = True
+                self._wake.set()
             if self._lags(hint):
                 self._behind = True
                 self._wake.set()
+        elif isinstance(hint, ParticipantsChanged):
+            self._sight.hear(hint)
+            self._people_changed = self._people_changed or self._root_id in hint.conversations
+            self._wake.set()
         elif isinstance(hint, Stopping):
             self._wake.set()
         elif isinstance(hint, ConversationTouched | MessageChanged):
@@ -280,7 +298,7 @@ class Viewer:
         It may be newer than `_change`, never older: what `_change` promises has been sent.
         """
         is_open = message.status is MessageStatus.STREAMING
-        if not await self._shows(message.conversation_id):
+        if not await self._sight.shows(message.conversation_id):
             (self._hidden.add if is_open else self._hidden.discard)(message.id)
             return ""
         if is_open:
@@ -292,16 +310,6 @@ class Viewer:
     def _patch_text(self, message_id: str, patch: str) -> str:
         return _event("patch", self._change, f'{{"message_id":"{message_id}","patch":{patch}}}')
 
-    async def _shows(self, conversation_id: str) -> bool:
-        """Whether the viewer sees this one of the root's conversations."""
-        if self._grant.is_person:
-            return True
-        if conversation_id not in self._shown:
-            self._shown[conversation_id] = await self._commits.read(
-                lambda tx: visible_conversation(tx, conversation_id, self._grant) is not None
-            )
-        return self._shown[conversation_id]
-
     async def _snapshot(self) -> AsyncIterator[str]:
         """What the viewer lacks: all open streams whole, then what changed, in order of change.
 
@@ -311,7 +319,6 @@ class Viewer:
         self._resync = self._behind = False
         self._revisions.clear()
         self._hidden.clear()
-        self._shown = {self._root_id: True}
         root_id, after = self._root_id, self._after
 
         def read(tx: Tx) -> tuple[list[Place], list[Place]]:
@@ -389,7 +396,7 @@ class Viewer:
 
     async def _ping(self) -> str:
         ordinals = await self._commits.read(lambda tx: conversations.highest_ordinals(tx, self._root_id))
-        shown = {name: ordinal for name, ordinal in ordinals.items() if await self._shows(name)}
+        shown = {name: ordinal for name, ordinal in ordinals.items() if await self._sight.shows(name)}
         return _event("ping", self._change, json.dumps({"ordinals": shown}))
 
 

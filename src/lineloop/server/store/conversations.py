@@ -11,7 +11,7 @@ from lineloop.server.records import Conversation, stored_actor
 
 _COLUMNS = """
 name, owner_kind, owner_key, parent_id, root_id, last_ordinal, last_offset, change, created_at, archived_at,
-id
+membership, id
 """
 _GET = f"SELECT {_COLUMNS} FROM conversations WHERE id = :id"
 _ROOT_OF = "SELECT root_id FROM conversations WHERE id = :id"
@@ -69,6 +69,9 @@ SELECT {_COLUMNS} FROM conversations WHERE parent_id = :parent_id AND id > :afte
 """
 _SET_CARE = "UPDATE conversations SET name = :name, archived_at = :archived_at WHERE id = :id"
 _FAMILY = "SELECT id, last_ordinal FROM conversations WHERE id = :id OR parent_id = :id ORDER BY id"
+_SOMEBODY_LEFT = """
+UPDATE conversations SET membership = membership + 1 WHERE id = :id OR parent_id = :id
+"""
 _OWNED_ROOTS = """
 SELECT id FROM conversations WHERE parent_id IS NULL AND owner_kind = 'user' AND owner_key = :key
 ORDER BY id
@@ -76,10 +79,10 @@ ORDER BY id
 
 
 def _conversation(row: Row) -> Conversation:
-    name, kind, key, parent_id, root_id, ordinal, offset, change, created_at, archived_at, own_id = row
+    name, kind, key, parent_id, root_id, ordinal, offset, change, created_at, archived_at, left, own_id = row
     owner = stored_actor(kind, key)
     return Conversation(
-        own_id, name, owner, parent_id, root_id, ordinal, offset, change, created_at, archived_at
+        own_id, name, owner, parent_id, root_id, ordinal, offset, change, created_at, archived_at, left
     )
 
 
@@ -212,6 +215,11 @@ def highest_ordinals(tx: Tx, root_id: str) -> dict[str, int]:
 
 def set_care(tx: Tx, conversation_id: str, *, name: str, archived_at: int | None) -> None:
     tx.run(_SET_CARE, {"id": conversation_id, "name": name, "archived_at": archived_at})
+
+
+def somebody_left(tx: Tx, root_id: str) -> None:
+    """From now on what was remembered of who takes part here counts no more."""
+    tx.run(_SOMEBODY_LEFT, {"id": root_id})
 
 
 def roots_owned_by(tx: Tx, user_key: str) -> list[str]:

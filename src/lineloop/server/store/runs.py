@@ -23,6 +23,10 @@ _BY_KEY = f"""
 SELECT {_COLUMNS} FROM harness_runs WHERE conversation_id = :conversation_id AND prompter_kind = :kind
     AND prompter_key = :actor_key AND idempotency_key = :key
 """
+_OPEN_OF = """
+SELECT id FROM harness_runs WHERE root_id = :root_id AND prompter_kind = :kind AND prompter_key = :key
+    AND ended_at IS NULL ORDER BY id
+"""
 _ROOT_OF = "SELECT root_id FROM harness_runs WHERE id = :id"
 _INSERT = """
 INSERT INTO harness_runs (id, conversation_id, root_id, actor_kind, actor_key, idempotency_key, digest,
@@ -150,6 +154,12 @@ def root_of(tx: Tx, run_id: str) -> str | None:
     """The root conversation of a Run; None for an unknown one."""
     row = tx.one(_ROOT_OF, {"id": run_id})
     return row[0] if row else None
+
+
+def open_of(tx: Tx, root_id: str, prompter: Actor) -> list[str]:
+    """Runs in a root conversation that the actor asked for and that have not ended."""
+    params = {"root_id": root_id, "kind": prompter.kind, "key": prompter.key}
+    return [row[0] for row in tx.all(_OPEN_OF, params)]
 
 
 def insert(tx: Tx, run: RunRow, request: str) -> None:

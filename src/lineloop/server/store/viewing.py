@@ -31,7 +31,7 @@ _OPEN = f"""
 SELECT {_PLACE} FROM messages AS m WHERE m.root_id = :root_id AND m.status = 'streaming' ORDER BY m.change
 """
 _CHANGE = "SELECT change FROM conversations WHERE id = :id"
-_CHANGES = "SELECT id, change FROM conversations WHERE id IN ({names})"
+_CHANGES = "SELECT id, change, membership FROM conversations WHERE id IN ({names})"
 _REVISIONS = """
 SELECT m.root_id, m.id, coalesce((SELECT max(seq) FROM patches WHERE message_id = m.id), m.revision)
 FROM messages AS m WHERE m.root_id IN ({names}) AND m.status = 'streaming'
@@ -87,10 +87,13 @@ def change_of(tx: Tx, root_id: str) -> int:
     return row[0] if row else 0
 
 
-def changes(tx: Tx, roots: Sequence[str]) -> dict[str, int]:
-    """The change counters of those root conversations that exist; for a few dozen at a time."""
+def changes(tx: Tx, roots: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Of those root conversations that exist, the counters of changes and of those who left.
+
+    For a few dozen at a time.
+    """
     names, params = _listed(roots)
-    return {row[0]: row[1] for row in tx.all(_CHANGES.format(names=names), params)}
+    return {row[0]: (row[1], row[2]) for row in tx.all(_CHANGES.format(names=names), params)}
 
 
 def stream_revisions(tx: Tx, roots: Sequence[str]) -> dict[str, dict[str, int]]:

@@ -137,4 +137,7 @@ def _seen(tx: Tx, roots: Sequence[str]) -> list[RootSeen]:
     # The streams first: a stream that ends in between shows in the change that is read after it.
     streams = viewing.stream_revisions(tx, roots)
     changes = viewing.changes(tx, roots)
-    return [RootSeen(root, change, streams.get(root, {})) for root, change in changes.items()]
+    return [
+        RootSeen(root, change, streams.get(root, {}), membership)
+        for root, (change, membership) in changes.items()
+    ]

@@ -81,6 +81,19 @@ class ParticipantJoined:
 
 
 @record
+class ParticipantsChanged:
+    """Somebody came to `conversations` of a root conversation, or `left` them: (kind, key) of who did.
+
+    `runtimes` are the keys of the devices that stay.
+    """
+
+    root_id: str
+    conversations: Sequence[str]
+    left: Sequence[tuple[str, str]] = ()
+    runtimes: Sequence[str] = ()
+
+
+@record
 class QuestionClosed:
     """A question has its outcome. `asker` is (kind, key)."""
 
@@ -98,7 +111,8 @@ class ConsumersChanged:
 
 @record
 class RootSeen:
-    """What a sweep read of a root conversation: its change counter, and how far each open stream is logged.
+    """What a sweep read of a root conversation: its change counter, how far each open stream is logged, and
+    the counter of those who left it.
 
     Whoever knows less has missed a hint.
     """
@@ -106,6 +120,7 @@ class RootSeen:
     root_id: str
     change: int
     streams: Mapping[str, int]
+    membership: int
 
 
 @record
@@ -126,6 +141,7 @@ Hint = (
     MessageChanged
     | PatchesAppended
     | ParticipantJoined
+    | ParticipantsChanged
     | QuestionClosed
     | ConsumersChanged
     | RootSeen
@@ -197,6 +213,11 @@ class Bus:
         elif isinstance(hint, ParticipantJoined):
             for runtime in hint.runtimes:
                 concerned.extend(self._by_actor.get(("runtime", runtime), ()))
+        elif isinstance(hint, ParticipantsChanged):
+            concerned.extend(self._by_root.get(hint.root_id, ()))
+            told = [*hint.left, *(("runtime", key) for key in hint.runtimes if hint.left)]
+            for place in told:
+                concerned.extend(self._by_actor.get(place, ()))
         elif isinstance(hint, QuestionClosed):
             concerned.extend(self._by_actor.get(hint.asker, ()))
             concerned.extend(self._by_root.get(hint.root_id, ()))

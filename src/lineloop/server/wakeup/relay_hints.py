@@ -2,7 +2,7 @@
 
 Decides what a waiting bundle holds, what is thrown away when it grows too long, and its text. A bundle is
 JSON `{"o": origin, "p": patches, "m": messages, "j": joined, "q": closed questions, "c": touched
-conversations}`; every entry is a list.
+conversations, "a": participants that changed}`; every entry is a list.
 Unknown names are passed over, so that replicas of two versions can live side by side.
 """
 
@@ -19,6 +19,7 @@ from lineloop.server.wakeup.bus import (
     Hint,
     MessageChanged,
     ParticipantJoined,
+    ParticipantsChanged,
     PatchesAppended,
     QuestionClosed,
 )
@@ -50,7 +51,14 @@ class MessageMoved:
     recipients: Sequence[tuple[str, str, int]]
 
 
-RemoteHint = PatchesLogged | MessageMoved | ParticipantJoined | QuestionClosed | ConversationTouched
+RemoteHint = (
+    PatchesLogged
+    | MessageMoved
+    | ParticipantJoined
+    | ParticipantsChanged
+    | QuestionClosed
+    | ConversationTouched
+)
 
 
 @dataclass(slots=True)
@@ -62,9 +70,10 @@ class Bundle:
     _joined: list[list[Any]] = field(default_factory=list[list[Any]])
     _closed: list[list[Any]] = field(default_factory=list[list[Any]])
     _touched: list[list[Any]] = field(default_factory=list[list[Any]])
+    _people: list[list[Any]] = field(default_factory=list[list[Any]])
 
     def __len__(self) -> int:
-        lists = (self._moved, self._joined, self._closed, self._touched)
+        lists = (self._moved, self._joined, self._closed, self._touched, self._people)
         return len(self._patches) + sum(map(len, lists))
 
     def add(self, hint: Hint) -> bool:
@@ -88,6 +97,9 @@ class Bundle:
             self._closed.append([hint.question_id, hint.root_id, *hint.asker])
         elif isinstance(hint, ConversationTouched):
             self._touched.append([hint.root_id, hint.conversation_id, hint.user_key])
+        elif isinstance(hint, ParticipantsChanged):
+            left = [list(one) for one in hint.left]
+            self._people.append([hint.root_id, list(hint.conversations), left, list(hint.runtimes)])
         else:
             return False
         return True
@@ -99,7 +111,8 @@ class Bundle:
         entries += [("j", one) for one in self._joined]
         entries += [("q", one) for one in self._closed]
         entries += [("c", one) for one in self._touched]
-        frame = len(json.dumps({"o": origin, "p": [], "m": [], "j": [], "q": [], "c": []}).encode())
+        entries += [("a", one) for one in self._people]
+        frame = len(json.dumps({"o": origin, "p": [], "m": [], "j": [], "q": [], "c": [], "a": []}).encode())
         batch: dict[str, list[str]] = {}
         size = frame
         for name, entry in entries:
@@ -140,19 +153,36 @@ def parse_bundle(text: str | bytes) -> tuple[str, list[RemoteHint]]:
             )
             for name, place, root, change, offset, told in value.get("m", ())
         ]
-        hints += [
-            ParticipantJoined(
-                _text_of(place), _text_of(kind), _text_of(key), [_text_of(one) for one in runtimes]
-            )
-            for place, kind, key, runtimes in value.get("j", ())
-        ]
-        hints += [
-            QuestionClosed(_text_of(name), _text_of(root), (_text_of(kind), _text_of(key)))
-            for name, root, kind, key in value.get("q", ())
-        ]
+        hints += _plain_hints(value)
         return _text_of(value["o"]), hints
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"no bundle of hints: {error}") from error
+
+
+def _plain_hints(value: dict[str, Any]) -> list[RemoteHint]:
+    """Those that say everything themselves: nothing is read for them."""
+    hints: list[RemoteHint] = [
+        ParticipantJoined(_text_of(place), _text_of(kind), _text_of(key), [_text_of(one) for one in runtimes])
+        for place, kind, key, runtimes in value.get("j", ())
+    ]
+    hints += [
+        ParticipantsChanged(
+            _text_of(root),
+            [_text_of(one) for one in places],
+            [(_text_of(kind), _text_of(key)) for kind, key in left],
+            [_text_of(one) for one in runtimes],
+        )
+        for root, places, left, runtimes in value.get("a", ())
+    ]
+    hints += [
+        QuestionClosed(_text_of(name), _text_of(root), (_text_of(kind), _text_of(key)))
+        for name, root, kind, key in value.get("q", ())
+    ]
+    hints += [
+        ConversationTouched(_text_of(root), _text_of(place), None if user is None else _text_of(user))
+        for root, place, user in value.get("c", ())
+    ]
+    return hints
 
 
 def _text_of(value: Any) -> str:
