@@ -32,6 +32,7 @@ class Breaking:
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
         self.close, self.lines, self.open_link = inner.close, inner.lines, inner.open_link
+        self.upload, self.parts = inner.upload, inner.parts
         self.lose: Callable[[str, str], str] = lambda method, path: ""
 
     async def request(self, method: str, path: str, **more: Any) -> Response:

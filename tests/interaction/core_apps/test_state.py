@@ -76,6 +76,24 @@ async def test_unread_is_what_others_said_since_and_survives_a_restart(tmp_path:
         await until(lambda: entry(page, world.conversation_id)["unread"] == 0)
 
 
+async def test_a_conversation_that_is_renamed_or_read_elsewhere_is_so_here(tmp_path: Path) -> None:
+    async with full_world(tmp_path, person=True) as world:
+        page = await watching(world)
+        place = f"/v1/conversations/{world.conversation_id}"
+        for number in range(2):
+            await speak(world, world.conversation_id, f"k{number}", "news")
+        await patiently(world, lambda: entry(page, world.conversation_id).get("unread") == 2)
+        renamed = await world.server.http.patch(place, json={"name": "Shed door"})
+        assert renamed.status_code == 200
+        await patiently(world, lambda: entry(page, world.conversation_id)["title"] == "Shed door")
+        last = entry(page, world.conversation_id)["last_ordinal"]
+        assert (await world.server.http.put(f"{place}/read", json={"ordinal": last})).status_code == 200
+        await patiently(world, lambda: entry(page, world.conversation_id)["unread"] == 0)
+        # The stream goes on.
+        await speak(world, world.conversation_id, "k9", "more news")
+        await patiently(world, lambda: entry(page, world.conversation_id)["unread"] == 1)
+
+
 async def test_a_conversation_without_a_name_is_called_by_its_first_words(tmp_path: Path) -> None:
     async with full_world(tmp_path, person=True) as world:
         page = await watching(world)

@@ -58,7 +58,7 @@ def test_foreign_words_in_a_failure_cannot_steer_the_terminal(capsys: pytest.Cap
     [
         (DataDirLocked(Path("/d"), 4711), Exit.TEMPORARY, "4711"),
         (NetworkFilesystem(Path("/d"), "nfs4"), Exit.FAILED, "nfs4"),
-        (DatabaseTooNew(Path("/d/server.db"), "0999"), Exit.FAILED, "newer version"),
+        (DatabaseTooNew("/d/server.db", "0999"), Exit.FAILED, "newer version"),
     ],
 )
 def test_a_failed_start_says_what_to_do(error: Exception, code: Exit, words: str) -> None:

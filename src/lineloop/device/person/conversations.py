@@ -83,6 +83,7 @@ class Conversations:
         self._listeners: list[Callable[[], None]] = []
         self._look_now = asyncio.Event()
         self._last_id: str | None = None
+        streams.on_conversation = self._changed
 
     # ── what is known ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -240,6 +241,12 @@ class Conversations:
             self._streams.follow(info.id)
         if news:
             self._tell()
+
+    async def _changed(self, info: ConversationInfo) -> None:
+        """It was renamed, or read on another device of the person."""
+        await self._take([info])
+        if info.read_ordinal is not None:
+            await self.mark_read(info.id, info.read_ordinal)
 
     def _is_news(self, info: ConversationInfo) -> bool:
         known = self._known.get(info.id)

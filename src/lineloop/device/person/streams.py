@@ -15,7 +15,14 @@ import structlog
 
 from lineloop.client.loop import Loop
 from lineloop.client.retry import is_transient
-from lineloop.client.sse import MessageEvent, PatchEvent, PingEvent, StreamEvent, stream_once
+from lineloop.client.sse import (
+    ConversationEvent,
+    MessageEvent,
+    PatchEvent,
+    PingEvent,
+    StreamEvent,
+    stream_once,
+)
 from lineloop.client.transport import Transport
 from lineloop.device.decide.person import is_shown
 from lineloop.device.foundation import Foundation
@@ -24,7 +31,7 @@ from lineloop.kit.backoff import Backoff
 from lineloop.kit.records import record
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.errors import LoopError
-from lineloop.protocol.messages import Message
+from lineloop.protocol.messages import ConversationInfo, Message
 from lineloop.protocol.sse import MESSAGE_EVENT, PATCH_EVENT, StreamView
 from lineloop.protocol.sse import StreamEvent as Told
 
@@ -80,9 +87,14 @@ class _Root:
         return self.pings >= PINGS_OF_CATCHING_UP
 
 
+async def _nobody_listens(_: ConversationInfo) -> None:
+    """Until somebody keeps the list of conversations."""
+
+
 class Streams:
     """The streams of one person. `keep(root_id, message, event_id)` stores a message with its place in the
-    stream, before it is told; `on_moved` is called when a stream has caught up or broken.
+    stream, before it is told; `on_moved` is called when a stream has caught up or broken; `on_conversation`
+    when a conversation was renamed, archived or read elsewhere.
     """
 
     def __init__(
@@ -106,6 +118,7 @@ class Streams:
         self._backoff = Backoff(0.2, 2.0, 10.0, 0.3)
         self._uses = 0
         self._started = False
+        self.on_conversation: Callable[[ConversationInfo], Awaitable[None]] = _nobody_listens
 
     @property
     def behind(self) -> bool:
@@ -229,6 +242,8 @@ class Streams:
             self._take_ping(root, event.ordinals)
         elif isinstance(event, MessageEvent):
             await self._take_message(root, event.message, event_id)
+        elif isinstance(event, ConversationEvent):
+            await self.on_conversation(event.conversation)
         else:
             await self._take_patch(root, event)
 
