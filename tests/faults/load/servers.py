@@ -79,11 +79,18 @@ class ServerProcess:
 
 
 async def kill_at_random(servers: list[ServerProcess], every_seconds: float, dice: random.Random) -> None:
-    """Until cancelled: now and then one server is killed and started again."""
+    """Until cancelled: now and then one server is killed and started again. Ends with all of them running."""
     while True:
         await asyncio.sleep(every_seconds * dice.uniform(0.5, 1.5))
-        victim = dice.choice(servers)
-        victim.kill()
-        await asyncio.sleep(dice.uniform(0.0, 0.5))
-        # A start that was begun is finished: a cancelled load must find its server running.
-        await asyncio.shield(victim.start())
+        coming_back = asyncio.ensure_future(_pull_the_plug(dice.choice(servers), dice.uniform(0.0, 0.5)))
+        try:
+            await asyncio.shield(coming_back)
+        except asyncio.CancelledError:
+            await coming_back
+            raise
+
+
+async def _pull_the_plug(victim: ServerProcess, seconds: float) -> None:
+    victim.kill()
+    await asyncio.sleep(seconds)
+    await victim.start()
