@@ -51,7 +51,7 @@ class LinkState:
 
 @record
 class LinkParticipant:
-    """An operator that has become active in a conversation; pushed to `runtime/*` links only."""
+    """Who has become active in a conversation, or has left it; pushed to `runtime/*` links only."""
 
     conversation_id: str
     actor: Actor
@@ -104,6 +104,7 @@ class Link:
         self._pong_due = False
         self._on_deliver: list[Callable[[list[Message]], None]] = []
         self._on_participants: list[Callable[[list[LinkParticipant]], None]] = []
+        self._on_departed: list[Callable[[list[LinkParticipant]], None]] = []
         self._on_state: list[Callable[[LinkState], None]] = []
 
     # -- what a participant sees -------------------------------------------------------------------------
@@ -128,6 +129,10 @@ class Link:
     def on_participants(self, callback: Callable[[list[LinkParticipant]], None]) -> Callable[[], None]:
         """Call with operators that became active, and with all of them after each hello. Returns the undo."""
         return _subscribe(self._on_participants, callback)
+
+    def on_departed(self, callback: Callable[[list[LinkParticipant]], None]) -> Callable[[], None]:
+        """Call with those who left a conversation or were taken out of it. Returns the undo."""
+        return _subscribe(self._on_departed, callback)
 
     def on_state(self, callback: Callable[[LinkState], None]) -> Callable[[], None]:
         """Call whenever the link connects or breaks. Returns the undo."""
@@ -333,13 +338,9 @@ class Link:
         elif (messages := frame.get("deliver")) is not None:
             self._deliver(messages)
         elif (participants := frame.get("participants")) is not None:
-            self._tell(
-                self._on_participants,
-                [
-                    LinkParticipant(item["conversation_id"], Actor(item["kind"], item["key"]))
-                    for item in participants
-                ],
-            )
+            self._tell(self._on_participants, _participants(participants))
+        elif (departed := frame.get("departed")) is not None:
+            self._tell(self._on_departed, _participants(departed))
         elif (drain := frame.get("drain")) is not None:
             self._retry_after = float(drain.get("retry_ms", 0)) / 1000
             self._wake.set()
@@ -403,3 +404,7 @@ def _hello(frame: dict[str, Any]) -> _Hello:
     except (InvalidRequest, ValueError, TypeError) as error:
         raise ConnectionLost(f"the server's hello is not understood: {error}") from error
     return _Hello(actor, str(hello.get("epoch", "")), SILENT_HEARTBEATS * heartbeat_seconds)
+
+
+def _participants(items: list[dict[str, Any]]) -> list[LinkParticipant]:
+    return [LinkParticipant(one["conversation_id"], Actor(one["kind"], one["key"])) for one in items]

@@ -315,6 +315,7 @@ class Runtime:
         self._sender.use(self._link)
         self._link.on_deliver(self._intake.take)
         self._link.on_participants(self._intake.greet)
+        self._link.on_departed(self._intake.forget)
         self._link.on_state(self._link_changed)
         self._move(RuntimeEvent.CONNECT)
         self._tasks.spawn(self._link.start(wait=False), name="link")

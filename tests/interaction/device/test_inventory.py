@@ -8,7 +8,7 @@ import pytest
 from tests.interaction.device.apps import PROBE
 
 from lineloop.device.decide.inventory import PolicyRule
-from lineloop.testing.device_world import AGENT, DeviceWorld, device_world
+from lineloop.testing.device_world import AGENT, CONVERSATION, DeviceWorld, device_world
 from lineloop.testing.scripted_containers import Script
 from lineloop.testing.waiting import until
 
@@ -115,3 +115,19 @@ async def test_the_inventory_holds_agent_tools_only(tmp_path: Path) -> None:
         assert not any(
             word in tool["method"] for tool in inventory["tools"] for word in ("open", "prepare", "preset")
         )
+
+
+@pytest.mark.requirement("P24")
+async def test_who_left_is_told_no_inventory_until_it_comes_back(tmp_path: Path) -> None:
+    async with device_world(tmp_path, apps=PROBE, script=Script()) as world:
+        first = (await world.inventory())["revision"]
+        kind, _, key = AGENT.rpartition("/")
+        line = {"conversation_id": CONVERSATION, "kind": kind, "key": key}
+        world.server.push({"departed": [line]})
+        await world.settle()
+        await world.runtime.set_policy([PolicyRule(method="probe.add")])
+        await world.settle()
+        assert published(world) == [first]
+        world.server.push({"participants": [line]})
+        await until(lambda: len(published(world)) == 2)
+        assert published(world)[1] != first

@@ -192,6 +192,11 @@ async def test_participants_and_states_are_told(benches: list[Bench]) -> None:
     first.push({"participants": [{"conversation_id": "c1", "kind": "operator", "key": "assistant"}]})
     await until(lambda: participants)
     assert participants == [LinkParticipant("c1", Actor("operator", "assistant"))]
+    departed: list[LinkParticipant] = []
+    bench.link.on_departed(departed.extend)
+    first.push({"departed": [{"conversation_id": "c1", "kind": "operator", "key": "assistant"}]})
+    await until(lambda: departed)
+    assert departed == participants
     first.cut()
     await bench.clock.advance(1.0)
     assert states == [True, False, True]

@@ -77,3 +77,10 @@ def tell_recent_agents(tx: Tx, plan: Plan, room: Room) -> None:
 def publish_inventory(tx: Tx, plan: Plan, room: Room, agent: str, conversation_id: str) -> None:
     """Tells an agent what it sees, unless it knows."""
     publish(tx, plan, room, agent, conversation_id)
+
+
+def forget_agents(tx: Tx, plan: Plan, room: Room, gone: list[tuple[str, str]]) -> None:
+    """(agent, conversation) of who takes part there no more: it is told no inventory from now on."""
+    del plan
+    for agent, conversation_id in gone:
+        records.forget_agent(tx, room.runtime_id, agent, conversation_id)

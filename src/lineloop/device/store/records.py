@@ -69,9 +69,14 @@ _PUBLISH = """
     SET revision = excluded.revision, number = inventories.number + 1, active_at = excluded.active_at,
         published_at = excluded.published_at
 """
+# The row stays: its number makes the next message another one.
+_FORGET_AGENT = """
+  UPDATE inventories SET revision = ''
+  WHERE runtime_id = :runtime_id AND agent = :agent AND conversation_id = :conversation_id
+"""
 _RECENT = """
   SELECT agent, conversation_id, revision FROM inventories
-  WHERE runtime_id = :runtime_id ORDER BY active_at DESC LIMIT :limit
+  WHERE runtime_id = :runtime_id AND revision <> '' ORDER BY active_at DESC LIMIT :limit
 """
 
 
@@ -187,3 +192,9 @@ def publish(
 def recent_agents(tx: Tx, runtime_id: str, limit: int) -> list[tuple[str, str, str]]:
     """(agent, conversation, revision) of the agents told most recently."""
     return [tuple(row) for row in tx.all(_RECENT, {"runtime_id": runtime_id, "limit": limit})]
+
+
+def forget_agent(tx: Tx, runtime_id: str, agent: str, conversation_id: str) -> None:
+    """The agent knows no inventory there (any more), and is told none until it comes back."""
+    about = {"runtime_id": runtime_id, "agent": agent, "conversation_id": conversation_id}
+    tx.run(_FORGET_AGENT, about)

@@ -149,6 +149,21 @@ class Intake:
             if participant.actor.operator_key is not None:
                 self.publish(str(participant.actor), participant.conversation_id)
 
+    def forget(self, departed: list[LinkParticipant]) -> None:
+        """Who left a conversation is told nothing there any more, until it comes back."""
+        if self._closed:
+            return
+        gone = [(str(one.actor), one.conversation_id) for one in departed]
+        decide = partial(registry.forget_agents, room=self._room, gone=gone)
+        self._tasks.spawn(
+            insist(
+                self._room.foundation.clock,
+                "departed",
+                lambda: self._room.submit("runtime", decide, SITE_INVENTORY),
+            ),
+            name="forget agents",
+        )
+
     def publish(self, agent: str, conversation_id: str) -> None:
         """Tells one agent what it sees in a conversation, if that is new to it."""
         if self._closed:
