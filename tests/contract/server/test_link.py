@@ -253,6 +253,54 @@ async def test_a_lost_hint_is_made_good_by_the_sweep(world: ServerWorld) -> None
     assert (await speak(world.http, conversation, "b", target="operator/echo", status=200))["offset"] == 2
 
 
+@pytest.mark.requirement("C30")
+async def test_what_is_told_while_the_backlog_is_read_is_pushed_once(
+    world: ServerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conversation = await world.conversation()
+    await world.invite(conversation, "operator/echo")
+    session = await world.link("operator/echo")
+    await hello(session)
+    await speak(world.http, conversation, "0", target="operator/echo")
+    (first,) = await delivered(session, 1)
+    read, said = session._commits.read, iter("12")  # pyright: ignore[reportPrivateUsage]
+
+    async def read_late(job: Any) -> Any:
+        # The hint of what is said here is heard before the read begins, which finds the message too.
+        for key in said:
+            await speak(world.http, conversation, key, target="operator/echo")
+        return await read(job)
+
+    monkeypatch.setattr(session._commits, "read", read_late)  # pyright: ignore[reportPrivateUsage]
+    session.look_again([(conversation, 0, first["offset"] + 1)])
+    got = [message["key"] for message in await delivered(session, 2)]
+    await speak(world.http, conversation, "3", target="operator/echo")
+    got += [message["key"] for message in await delivered(session, 1)]
+    assert got == ["1", "2", "3"]
+
+
+@pytest.mark.requirement("P22")
+async def test_what_was_read_for_somebody_who_is_taken_out_meanwhile_is_not_pushed(
+    world: ServerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conversation = await world.conversation()
+    await world.invite(conversation, "operator/echo")
+    await speak(world.http, conversation, "0", target="operator/echo")
+    session = await world.link("operator/echo")
+    await hello(session)
+    read = session._commits.read  # pyright: ignore[reportPrivateUsage]
+
+    async def read_early(job: Any) -> Any:
+        found = await read(job)
+        session.forget({conversation})
+        return found
+
+    monkeypatch.setattr(session._commits, "read", read_early)  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await delivered(session, 1)
+
+
 async def test_a_device_learns_which_operators_are_active_beside_it(world: ServerWorld) -> None:
     conversation = await world.conversation()
     await speak(world.http, conversation, "a", target="operator/first")

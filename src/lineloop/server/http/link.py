@@ -70,6 +70,8 @@ class LinkSession:
         self._pushed: dict[str, int] = {}
         self._sent: dict[str, int] = {}
         self._behind: dict[str, None] = {}
+        # Of which the backlog is being read: what a hint tells meanwhile may be in it, or not.
+        self._reading: str | None = None
         self._participants: list[dict[str, str]] = []
         self._in_flight: deque[tuple[str | int | None, list[Answer]]] = deque()
         self._wake = asyncio.Event()
@@ -237,6 +239,8 @@ class LinkSession:
         """Drops what waits to be delivered from those conversations."""
         self._messages = deque(one for one in self._messages if one.conversation_id not in places)
         self._queued_bytes = sum(len(one.content_json) for one in self._messages)
+        if self._reading in places:
+            self._reading = None
         for place in places:
             self._behind.pop(place, None)
             self._pushed.pop(place, None)
@@ -262,7 +266,7 @@ class LinkSession:
         pushed = self._pushed.get(place, 0)
         if hint.offset <= pushed:
             return
-        continues = pushed == previous and place not in self._behind
+        continues = pushed == previous and place not in self._behind and place != self._reading
         if continues and hint.message is not None and self._has_room():
             self._enqueue(hint.message)
         else:
@@ -281,6 +285,7 @@ class LinkSession:
         """Reads one page of one conversation that is behind. Called when nothing else waits."""
         place = next(iter(self._behind))
         del self._behind[place]
+        self._reading = place
         pushed = self._pushed.get(place, 0)
         actor = self.actor
 
@@ -293,11 +298,15 @@ class LinkSession:
                 return start, []
             return start, messages.inbox(tx, place, actor, after=start, limit=READ_PAGE)
 
-        found = await self._commits.read(read)
-        if found is None:
+        try:
+            found = await self._commits.read(read)
+            forgotten = self._reading != place
+        finally:
+            self._reading = None
+        if found is None or forgotten:
             return
         start, page = found
-        # A hint heard meanwhile marked the place again; what was pushed before cannot have moved.
+        # A hint heard meanwhile marked the place again; what was pushed before has not moved.
         self._pushed[place] = start
         for message in page:
             self._enqueue(message)
