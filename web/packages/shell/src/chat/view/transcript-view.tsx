@@ -122,9 +122,11 @@ function useScrolling(
   const [atEnd, setAtEnd] = useState(true);
   const stuck = useRef(true);
   const lastTop = useRef(0);
+  const pressed = useRef(false);
   const anchor = useRef<{ readonly element: Element; readonly top: number } | null>(null);
 
   const [hold] = useState(() => (element: HTMLElement) => {
+    if (pressed.current) return;
     element.scrollTop = element.scrollHeight;
     lastTop.current = element.scrollTop;
   });
@@ -150,6 +152,30 @@ function useScrolling(
     anchor.current = isAtEnd ? null : firstInSight(element);
     if (element.scrollTop < FETCH_WITHIN_PX) void transcript.loadOlder();
   });
+
+  // While somebody presses, nothing moves away from under the pointer: the click would hit something else, or nothing.
+  useEffect(() => {
+    const element = scroller.current;
+    if (element === null) return;
+    const press = () => {
+      pressed.current = true;
+    };
+    const release = () => {
+      if (!pressed.current) return;
+      requestAnimationFrame(() => {
+        pressed.current = false;
+        if (stuck.current) hold(element);
+      });
+    };
+    element.addEventListener("pointerdown", press);
+    window.addEventListener("pointerup", release);
+    window.addEventListener("pointercancel", release);
+    return () => {
+      element.removeEventListener("pointerdown", press);
+      window.removeEventListener("pointerup", release);
+      window.removeEventListener("pointercancel", release);
+    };
+  }, [scroller, hold]);
 
   // What grows while one is at the end pushes the view along: observed after layout, before anything is painted.
   useEffect(() => {
