@@ -19,7 +19,7 @@ from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import InvalidRequest
 from lineloop.protocol.messages import ConversationInfo, Message, MessageStatus, Purpose
-from lineloop.protocol.paths import segment
+from lineloop.protocol.paths import actor_segments, segment
 
 T = TypeVar("T")
 
@@ -56,6 +56,30 @@ class ReadMark:
 
     ordinal: int
     unread: int
+
+
+@record
+class Participant:
+    """Who takes part. `display_name`: when it was registered; `joined_at`: RFC 3339.
+
+    `process_conversation_id`: where an operator works on what it is told here, once there is such a place.
+    """
+
+    actor: Actor
+    is_owner: bool
+    display_name: str | None
+    process_conversation_id: str | None
+    joined_at: str
+
+    @classmethod
+    def from_wire(cls, body: Mapping[str, Any]) -> Participant:
+        return cls(
+            Actor(body["kind"], body["key"]),
+            body["owner"],
+            body["display_name"],
+            body["process_conversation_id"],
+            body["joined_at"],
+        )
 
 
 class ReadOptions(TypedDict, total=False):
@@ -129,6 +153,35 @@ class Conversation:
     async def _change(self, body: dict[str, Any]) -> ConversationInfo:
         answer = await self._retry.run(lambda: self._transport.request("PATCH", self._path, json=body))
         return ConversationInfo.from_wire(answer.body)
+
+    async def participants(self, *, after: str | None = None, limit: int | None = None) -> Page[Participant]:
+        """Who takes part in the root conversation, by kind and key [read].
+
+        `limit`: 50 by default, 500 at most. Raises LoopError `conversation_not_found`. Spec: spec/protocol.md
+        §2.9.
+        """
+        answer = await self._get(f"{self._path}/participants", {"after": after, "limit": limit})
+        return Page[Participant].from_wire(answer.body, Participant.from_wire)
+
+    async def invite(self, actor: Actor) -> Participant:
+        """Bring somebody in, also back; for the owner [write].
+
+        Repeating it is harmless. Raises Forbidden for anybody else, LoopError `not_participant` for a device
+        of somebody else, InvalidRequest, LoopError `conversation_not_found`. Spec: spec/protocol.md §2.9.
+        """
+        path = f"{self._path}/participants"
+        answer = await self._retry.run(lambda: self._transport.request("POST", path, json=actor.to_wire()))
+        return Participant.from_wire(answer.body)
+
+    async def remove(self, actor: Actor) -> None:
+        """Take somebody out, for the owner; or leave [write].
+
+        What it has open here ends with it, and it comes back by `invite` only. Repeating it is harmless.
+        Raises NotFound when it never took part, Forbidden, InvalidRequest for the owner and for a device,
+        LoopError `conversation_not_found`. Spec: spec/protocol.md §2.9.
+        """
+        path = f"{self._path}/participants/{actor_segments(actor)}"
+        await self._retry.run(lambda: self._transport.request("DELETE", path))
 
     def export(self, export_format: str = "json") -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """`async with conversation.export() as parts`: all of it as one document, in parts [read].

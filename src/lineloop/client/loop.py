@@ -26,6 +26,7 @@ from lineloop.client.transport import Transport
 from lineloop.client.writes import Writes
 from lineloop.kit.clock import Clock, SystemClock
 from lineloop.kit.faults import Faults
+from lineloop.kit.ids import Ids
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.actors import HARNESS, OPERATOR, Actor
 from lineloop.protocol.attachments import Blob
@@ -61,6 +62,7 @@ class Loop:
         self.faults = faults or Faults.none()
         self._transport = transport
         self._retry = Retry.usual(self.clock, random)
+        self._ids = Ids(self.clock, random)
         self._writes = Writes(transport)
         self._tasks = Tasks("loop")
         self.human = Human(transport, self._retry)
@@ -98,10 +100,21 @@ class Loop:
         """The verbs of one conversation, as `actor` (none = the token's). Local."""
         return Conversation(conversation_id, actor, self._transport, self._writes, self._retry)
 
-    async def create_conversation(self, name: str | None = None) -> ConversationInfo:
-        """A new root conversation [write]. Not repeated by itself: it has no key."""
-        body = {} if name is None else {"name": name}
-        answer = await self._transport.request("POST", "/v1/conversations", json=body)
+    async def create_conversation(
+        self, name: str | None = None, *, key: str | None = None
+    ) -> ConversationInfo:
+        """A new root conversation, or the one that this identity made under `key` before [write].
+
+        `key`: 1 to 256 bytes; keep it where a lost answer must make no second conversation even when this
+        process ends. Without one, a fresh key covers the repetitions of this call. Raises InvalidRequest,
+        LimitExceeded, Forbidden. Spec: spec/protocol.md §2.4.
+        """
+        body = {"key": key or self._ids.make("key")}
+        if name is not None:
+            body["name"] = name
+        answer = await self._retry.run(
+            lambda: self._transport.request("POST", "/v1/conversations", json=body)
+        )
         return ConversationInfo.from_wire(answer.body)
 
     async def conversations(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from urllib.parse import quote
 
 import structlog
 
@@ -18,6 +17,7 @@ from lineloop.kit.records import record
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import LoopError
+from lineloop.protocol.paths import actor_segments
 
 DEFAULT_LEASE_SECONDS = 30.0
 
@@ -70,8 +70,7 @@ class Presence:
         return answer.body["items"]
 
     async def _put(self, actor: Actor, body: dict[str, Any]) -> None:
-        path = f"/v1/actors/{quote(actor.kind, safe='')}/{quote(actor.key, safe='')}"
-        await self._transport.request("PUT", path, json=body)
+        await self._transport.request("PUT", f"/v1/actors/{actor_segments(actor)}", json=body)
 
     async def _renew(self, actor: Actor, body: dict[str, Any], pause_seconds: float) -> None:
         while True:

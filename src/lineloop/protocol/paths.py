@@ -1,9 +1,10 @@
-"""Ids in paths (spec/protocol.md §1.1)."""
+"""Ids and actors in paths (spec/protocol.md §1.1)."""
 
 from __future__ import annotations
 
 from urllib.parse import quote
 
+from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import NotFound
 
 
@@ -12,3 +13,10 @@ def segment(name: str) -> str:
     if not name.strip(".") or "/" in name:
         raise NotFound(f"nothing has the id {name!r}")
     return quote(name, safe="")
+
+
+def actor_segments(actor: Actor) -> str:
+    """An actor as two segments of a path, slashes of its kind encoded. Raises NotFound as `segment` does."""
+    if not actor.kind.strip("."):
+        raise NotFound(f"nothing has the kind {actor.kind!r}")
+    return f"{quote(actor.kind, safe='')}/{segment(actor.key)}"

@@ -162,9 +162,10 @@ class Body(BaseModel):
 
 
 class ConversationBody(Body):
-    """POST /v1/conversations"""
+    """POST /v1/conversations; the same `key` of the same owner names the same conversation."""
 
     name: Annotated[str, Field(max_length=MAX_NAME_LENGTH)] | None = None
+    key: Key | None = None
 
 
 class ConversationChangeBody(Body):

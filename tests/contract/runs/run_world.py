@@ -291,7 +291,7 @@ async def run_world(
     try:
         commits = Commits(db, CommitContext(clock, ids, Bus()))
         runs = RunCommits(commits, targets, slots=slots)
-        root = await commits.create_conversation(CreateConversation("con_root", "", USER))
+        root, _ = await commits.create_conversation(CreateConversation("con_root", "", USER))
         workspace = await commits.write(
             lambda tx: ensure_process_conversation_in(tx, commits.ctx, root, ASSISTANT)
         )

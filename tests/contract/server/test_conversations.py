@@ -130,12 +130,26 @@ async def test_the_persons_device_takes_part_from_the_start_once_it_is_known(wor
     await session.close()
 
 
-async def test_creating_with_an_idempotency_key_makes_one_conversation(world: ServerWorld) -> None:
+@pytest.mark.requirement("P25")
+async def test_creating_with_a_key_makes_one_conversation_per_owner(world: ServerWorld) -> None:
     headers = {"idempotency-key": "mine"}
     first = await world.http.post("/v1/conversations", json={"name": "a"}, headers=headers)
-    again = await world.http.post("/v1/conversations", json={"name": "b"}, headers=headers)
+    again = await world.http.post("/v1/conversations", json={"name": "b", "key": "mine"})
     assert again.json() == first.json()
+    assert (first.status_code, again.status_code) == (201, 200)
+    await world.restart()
+    assert (await world.http.post("/v1/conversations", json={"key": "mine"})).json() == first.json()
     echo = await world.actor("operator/echo")
-    other = await echo.post("/v1/conversations", json={}, headers=headers)
+    other = await echo.post("/v1/conversations", json={"key": "mine"})
     assert other.json()["id"] != first.json()["id"]
-    assert len((await get(world.http, "/conversations"))["items"]) == 2
+    # A blank belongs to the owner or to the key, and is not what parts them.
+    ids: set[str] = set()
+    for who, key in (("user/a b", "c"), ("user/a", "b c")):
+        made = await (await world.actor(who)).post("/v1/conversations", json={"key": key})
+        assert made.status_code == 201
+        ids.add(made.json()["id"])
+    assert len(ids) == 2
+    for key in ("", "x" * 257, "a\u0000", 7):
+        refused = await world.http.post("/v1/conversations", json={"key": key})
+        assert refused.status_code in (413, 422), key
+    assert len((await get(world.http, "/conversations"))["items"]) == 4

@@ -119,11 +119,30 @@ async def test_a_conversation_is_made_once_per_action_and_only_with_a_server(tmp
         made = [await page.act("create_conversation", action_id="new", name="one") for _ in range(2)]
         assert made[0]["id"] == made[1]["id"]
         await world.server_goes()
+        asked = asyncio.ensure_future(page.act("create_conversation", action_id="later"))
+        while not asked.done():
+            await world.server.advance(1)  # it is tried again before it is given up
         with pytest.raises(Refused) as refused:
-            await page.act("create_conversation", action_id="later")
+            await asked
         assert refused.value.code in ("connection_lost", "storage_unavailable")
         await world.server_comes()
         assert (await page.act("create_conversation", action_id="later"))["id"] != made[0]["id"]
+
+
+@pytest.mark.requirement("P25")
+async def test_a_conversation_is_made_once_though_its_answer_is_lost_and_the_device_restarts(
+    tmp_path: Path,
+) -> None:
+    async with full_world(tmp_path, person=True) as world:
+        page = await watching(world)
+        first = await page.act("create_conversation", key="mine")
+        named = await page.act("create_conversation", action_id="act_1")
+        await world.restart_device()
+        page = await watching(world)
+        assert (await page.act("create_conversation", key="mine"))["id"] == first["id"]
+        assert (await page.act("create_conversation", action_id="act_1"))["id"] == named["id"]
+        fresh = await page.act("create_conversation", action_id="act_2")
+        assert fresh["id"] not in {first["id"], named["id"]}
 
 
 async def test_recipients_are_who_is_alive_and_who_was_met(tmp_path: Path) -> None:

@@ -140,6 +140,55 @@ async def test_speak_repeats_a_lost_call_with_the_same_key_three_times_at_most(b
         await bench.meanwhile(bench.loop.conversation("c1").speak("hi", key="k2"))
 
 
+@pytest.mark.requirement("P25")
+async def test_a_lost_answer_to_creating_is_asked_for_again_under_the_same_key(bench: Bench) -> None:
+    made = {
+        "id": "c1",
+        "name": "plans",
+        "owner": ANNA.to_wire(),
+        "parent_id": None,
+        "created_at": "2026-01-02T03:04:05.678Z",
+        "archived_at": None,
+        "last_ordinal": 0,
+        "updated_at": "2026-01-02T03:04:05.678Z",
+        "read_ordinal": 0,
+        "unread": 0,
+    }
+    bench.answers(*[ConnectionLost("gone")] * 2, made, made, made)
+    assert (await bench.meanwhile(bench.loop.create_conversation("plans"))).id == "c1"
+    await bench.loop.create_conversation()
+    await bench.loop.create_conversation(key="mine")
+    keys = [one.json["key"] for one in bench.transport.asked]
+    assert len(set(keys[:3])) == 1
+    assert len(set(keys)) == 3
+    assert keys[-1] == "mine"
+    assert [one.json.get("name") for one in bench.transport.asked] == ["plans"] * 3 + [None] * 2
+
+
+@pytest.mark.requirement("P20")
+async def test_membership_travels_by_its_own_routes_and_is_repeated(bench: Bench) -> None:
+    role = Actor("operator/echo/worker", "1 a")
+    line = {
+        **role.to_wire(),
+        "owner": False,
+        "display_name": None,
+        "process_conversation_id": None,
+        "joined_at": "2026-01-02T03:04:05.678Z",
+    }
+    bench.answers({"items": [line], "next": "x"}, ConnectionLost("gone"), line, ConnectionLost("gone"), None)
+    conversation = bench.loop.conversation("c1")
+    page = await conversation.participants(after="a", limit=1)
+    assert (page.items[0].actor, page.items[0].is_owner, page.next) == (role, False, "x")
+    assert (await bench.meanwhile(conversation.invite(role))).actor == role
+    await bench.meanwhile(conversation.remove(role))
+    place = "/v1/conversations/c1/participants"
+    gone = ("DELETE", f"{place}/operator%2Fecho%2Fworker/1%20a")
+    assert bench.asked == [("GET", place), ("POST", place), ("POST", place), gone, gone]
+    for name in (Actor("user", ".."), Actor("..", "a")):
+        with pytest.raises(NotFound):
+            await conversation.remove(name)
+
+
 async def test_a_stream_with_a_status_and_a_message_that_says_nothing_are_refused_locally(
     bench: Bench,
 ) -> None:

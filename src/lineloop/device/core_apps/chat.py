@@ -171,7 +171,7 @@ class ChatSession:
         action = self._actions.get(payload["action"])
         if action is None:
             raise InvalidRequest(f"there is no action {payload['action'][:40]!r}", pointer="/action")
-        params = Params(payload["params"])
+        params = Params(payload["params"], payload["id"])
         return await self._receipts.once(payload["id"], lambda: action(params))
 
     async def _say(self, params: Params) -> dict[str, Any]:
@@ -199,7 +199,9 @@ class ChatSession:
         return {"phase": await self._side.stop_run(params.name("message_id"))}
 
     async def _create_conversation(self, params: Params) -> dict[str, Any]:
-        return await self._side.conversations.create(params.optional_text("name"))
+        """The same key is the same conversation, also after a restart; without one the action's id is it."""
+        key = params.optional_name("key") or params.action_id
+        return await self._side.conversations.create(params.optional_text("name"), key)
 
     async def _mark_read(self, params: Params) -> dict[str, Any]:
         await self._side.conversations.mark_read(params.name("conversation_id"), params.count("ordinal"))

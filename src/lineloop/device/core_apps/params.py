@@ -12,10 +12,11 @@ MAX_NAME_CHARS = 256
 
 
 class Params:
-    """Reads the params of one action."""
+    """Reads the params of one action, which its page named `action_id`."""
 
-    def __init__(self, params: Mapping[str, Any]) -> None:
+    def __init__(self, params: Mapping[str, Any], action_id: str = "") -> None:
         self._params = params
+        self.action_id = action_id
 
     def name(self, field: str) -> str:
         """A short text that is there."""

@@ -7,6 +7,7 @@ them, the history's.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -175,11 +176,15 @@ class Conversations:
         known.unread = {one for one in known.unread if one > known.read_ordinal}
         self._tell()
 
-    async def create(self, name: str | None) -> dict[str, Any]:
-        """A new conversation; it needs the server. Raises LoopError: connection_lost, invalid_request."""
+    async def create(self, name: str | None, key: str) -> dict[str, Any]:
+        """A new conversation, the same one for the same `key`, also after a restart; it needs the server.
+
+        Raises LoopError: connection_lost, invalid_request.
+        """
         if name is not None and not name.strip():
             raise InvalidRequest("a name is not blank", pointer="/params/name")
-        info = await self._loop.create_conversation(name)
+        digest = hashlib.sha256(key.encode()).hexdigest()[:32]
+        info = await self._loop.create_conversation(name, key=f"{self._runtime_id}/{digest}")
         await self._take([info])
         # Nothing is older than this: its history is complete from the beginning.
         await self._foundation.write(lambda tx: store.set_held_from(tx, self._runtime_id, info.id, 0))

@@ -62,7 +62,9 @@ class Commits:
         """The lane of what writes to a conversation, message or Run: its root, once that is known."""
         return self.ctx.roots.of(name) or ""
 
-    async def create_conversation(self, command: participation.CreateConversation) -> Conversation:
+    async def create_conversation(
+        self, command: participation.CreateConversation
+    ) -> tuple[Conversation, bool]:
         return await self.write(
             lambda tx: participation.create_conversation_in(tx, self.ctx, command), "server.conversation"
         )

@@ -34,14 +34,16 @@ def conversation_not_found(conversation_id: str) -> NotFound:
     )
 
 
-def create_conversation_in(tx: Tx, ctx: CommitContext, command: CreateConversation) -> Conversation:
-    """Stores a root conversation; the same id again answers what is stored."""
+def create_conversation_in(
+    tx: Tx, ctx: CommitContext, command: CreateConversation
+) -> tuple[Conversation, bool]:
+    """Stores a root conversation; the same id again answers what is stored, and False."""
     if command.owner.kind == USER:
         tx.lock(user_lock(command.owner.key))
     tx.lock(command.conversation_id)
     existing = conversations.get(tx, command.conversation_id)
     if existing is not None:
-        return existing
+        return existing, False
     conversation = Conversation(
         id=command.conversation_id,
         name=command.name,
@@ -60,7 +62,7 @@ def create_conversation_in(tx: Tx, ctx: CommitContext, command: CreateConversati
         if device is not None:
             enter_in(tx, ctx, conversation, Actor(RUNTIME, device))
     notify_in(tx, ctx, conversation.id)
-    return conversation
+    return conversation, True
 
 
 def join_in(

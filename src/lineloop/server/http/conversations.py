@@ -60,19 +60,23 @@ def conversation_routes(services: Services) -> Routes:
     router = Routes(prefix="/v1", tags=["conversations"])
 
     @router.post(
-        "/conversations", openapi_extra=document(ConversationDocument, body=ConversationBody, statuses=(201,))
+        "/conversations",
+        openapi_extra=document(ConversationDocument, body=ConversationBody, statuses=(200, 201)),
     )
     async def create_conversation(request: Request) -> Response:
-        """With an `Idempotency-Key` header the same key of the same owner answers the same conversation."""
+        """201 for a new one, 200 for the one that the same owner made under the same `key`.
+
+        The header `Idempotency-Key` counts as `key` where the body has none.
+        """
         grant = await services.grant(request, Verb.CREATE)
         body = parse_body(ConversationBody, await raw_body(request, needed=False))
         owner = grant.actor()
-        key = request.headers.get("idempotency-key")
+        key = body.key if body.key is not None else (request.headers.get("idempotency-key") or None)
         conversation_id = services.ids.make("con") if key is None else _id_of_key(owner, key)
         command = CreateConversation(conversation_id, body.name or "", owner)
-        conversation = await services.commits.create_conversation(command)
+        conversation, is_new = await services.commits.create_conversation(command)
         info = await services.commits.read(lambda tx: card_in(tx, conversation, grant))
-        return json_response(info.to_wire(), 201)
+        return json_response(info.to_wire(), 201 if is_new else 200)
 
     @router.get("/conversations", openapi_extra=document(ConversationList), query=ConversationsQuery)
     async def list_conversations(request: Request, query: ConversationsQuery) -> Response:
@@ -182,7 +186,7 @@ def _id_of_key(owner: Actor, key: str) -> str:
     if len(key.encode()) > MAX_KEY_BYTES:
         detail = {"limit": "key_bytes", "max": MAX_KEY_BYTES}
         raise LimitExceeded(f"key_bytes is at most {MAX_KEY_BYTES}", detail=detail)
-    digest = hashlib.sha256(f"{owner} {key}".encode()).hexdigest()
+    digest = hashlib.sha256(json.canonical([owner.kind, owner.key, key])).hexdigest()
     return f"con_{digest[:32]}"
 
 
