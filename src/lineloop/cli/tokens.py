@@ -39,7 +39,8 @@ async def list_tokens(settings: Settings, *, as_json: bool) -> int:
     else:
         for item in items:
             ended = "  revoked" if item.get("revoked_at") else ""
-            print(clean(f"{item['id']}  {Actor.from_wire(item['actor'])}{ended}"))
+            who = Actor.from_wire(item["actor"]) if item["actor"] is not None else "(names nobody)"
+            print(clean(f"{item['id']}  {who}{ended}"))
     return Exit.DONE
 
 

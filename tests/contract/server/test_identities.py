@@ -65,6 +65,27 @@ async def test_a_token_without_verbs_is_refused_and_a_stored_one_allows_nothing(
     await get(world.http, "/tokens")
 
 
+@pytest.mark.requirement("P26")
+@pytest.mark.parametrize(
+    "stored", ["", "nobody", "/", "user/", "a//b/c", "x" * 300 + "/y", "operator/e\ncho"]
+)
+async def test_a_stored_token_that_names_nobody_allows_nothing_and_breaks_nothing(
+    world: ServerWorld, stored: str
+) -> None:
+    token, kept = await world.token("operator/echo"), await world.token("operator/kept")
+    pattern = "UPDATE tokens SET actor_pattern = :to WHERE actor_pattern = 'operator/echo'"
+    await world.server.commits.write(lambda tx: tx.run(pattern, {"to": stored}))
+    broken = world.client({"authorization": f"Bearer {token}"})
+    assert (await get(broken, "/conversations", status=401))["code"] == "unauthorized"
+    with pytest.raises(LoopError) as refused:
+        await world.server.open_link(token)
+    assert refused.value.code == "unauthorized"
+    lines = (await get(world.http, "/tokens"))["items"]
+    assert [line["actor"] for line in lines] == [None, wire("operator/kept")]
+    await get(world.client({"authorization": f"Bearer {kept}"}), "/conversations")
+    assert (await world.http.delete(f"/v1/tokens/{lines[0]['id']}")).status_code == 204
+
+
 async def test_only_an_admin_makes_lists_and_revokes_tokens(world: ServerWorld) -> None:
     echo = await world.actor("operator/echo")
     refused = await echo.post("/v1/tokens", json={"actor": wire("operator/x")})

@@ -49,10 +49,10 @@ def revoke_token_in(tx: Tx, ctx: CommitContext, token_id: str) -> None:
 def grant_of_token(tx: Tx, secret: str) -> Grant | None:
     """What the presented secret allows; None when it is not (or no longer) a token.
 
-    Stored words that are no ordinary verb allow nothing.
+    Stored words that are no ordinary verb allow nothing, and so does a pattern that names nobody.
     """
     row = identities.token_by_digest(tx, digest_of(secret))
-    if row is None:
+    if row is None or row.pattern is None:
         return None
     verbs = ORDINARY_VERBS
     if row.verbs is not None:

@@ -184,8 +184,10 @@ class TokenDocument(Document):
 
 
 class TokenLine(Document):
+    """`actor` is null when what is stored of it names nobody: such a token allows nothing."""
+
     id: str
-    actor: ActorDocument
+    actor: ActorDocument | None
     verbs: list[str] | None
     created_at: str
 

@@ -129,7 +129,7 @@ def identity_routes(services: Services) -> Routes:
 def _token_line(token: TokenRow) -> dict[str, object]:
     return {
         "id": token.id,
-        "actor": token.pattern.to_wire(),
+        "actor": token.pattern.to_wire() if token.pattern is not None else None,
         "verbs": token.verbs,
         "created_at": rfc3339(token.created_at),
     }

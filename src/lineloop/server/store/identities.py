@@ -5,6 +5,7 @@ from __future__ import annotations
 from lineloop.kit.database import Row, Tx
 from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
+from lineloop.protocol.errors import InvalidRequest
 
 _BY_DIGEST = "SELECT * FROM tokens WHERE digest = :digest AND revoked_at IS NULL"
 _INSERT_GRANT = """
@@ -49,10 +50,10 @@ ORDER BY kind || '/' || key LIMIT :limit
 
 @record
 class TokenRow:
-    """A stored token; `verbs` None means all ordinary ones."""
+    """A stored token; `verbs` None means all ordinary ones, `pattern` None that what is stored names nobody."""
 
     id: str
-    pattern: Actor
+    pattern: Actor | None
     verbs: list[str] | None
     owner_user: str
     created_at: int
@@ -81,11 +82,18 @@ def _token(row: Row) -> TokenRow:
     verbs: str | None = row["verbs"]
     return TokenRow(
         id=row["id"],
-        pattern=Actor.parse(row["actor_pattern"]),
+        pattern=_pattern(row["actor_pattern"]),
         verbs=verbs.split(",") if verbs is not None else None,
         owner_user=row["owner_user"],
         created_at=row["created_at"],
     )
+
+
+def _pattern(stored: str) -> Actor | None:
+    try:
+        return Actor.parse(stored)
+    except InvalidRequest:
+        return None
 
 
 def token_by_digest(tx: Tx, digest: str) -> TokenRow | None:
