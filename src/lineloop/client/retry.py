@@ -21,13 +21,27 @@ T = TypeVar("T")
 # Retryable errors that are answers (a full harness, a lost lease, a stale revision) are for the caller to
 # decide about; repeating the same request at once cannot help.
 TRANSIENT = frozenset(
-    {ErrorCode.CONNECTION_LOST, ErrorCode.STORAGE_UNAVAILABLE, ErrorCode.OVERLOADED, ErrorCode.INTERNAL}
+    {
+        ErrorCode.CONNECTION_LOST,
+        ErrorCode.STORAGE_UNAVAILABLE,
+        ErrorCode.OVERLOADED,
+        ErrorCode.RATE_LIMITED,
+        ErrorCode.INTERNAL,
+    }
 )
+# A server that asks for more patience than this is the caller's to decide about.
+MAX_PAUSE_SECONDS = 10.0
 
 
 def is_transient(error: BaseException) -> bool:
     """Whether the same request may be repeated by itself: the outcome is unknown or nothing was stored."""
     return isinstance(error, LoopError) and error.code in TRANSIENT
+
+
+def asked_pause_seconds(error: LoopError) -> float:
+    """How long the server asks to wait; 0 when it does not say."""
+    asked: object = error.detail.get("retry_after_ms")
+    return asked / 1000 if isinstance(asked, int | float) and asked > 0 else 0.0
 
 
 @record
@@ -51,6 +65,7 @@ class Retry:
                 return await call()
             except LoopError as error:
                 attempt += 1
-                if attempt >= self.attempts or not is_transient(error):
+                asked = asked_pause_seconds(error)
+                if attempt >= self.attempts or not is_transient(error) or asked > MAX_PAUSE_SECONDS:
                     raise
-            await self.clock.sleep(self.backoff.delay(attempt - 1))
+            await self.clock.sleep(max(asked, self.backoff.delay(attempt - 1)))

@@ -53,6 +53,7 @@ class ErrorCode(StrEnum):
     RESOURCE_EXPIRED = "resource_expired"
     INVALID_RESOURCE = "invalid_resource"
     LEASE_LOST = "lease_lost"
+    RATE_LIMITED = "rate_limited"
     OVERLOADED = "overloaded"
     STORAGE_UNAVAILABLE = "storage_unavailable"
     STORAGE_CORRUPT = "storage_corrupt"
@@ -186,6 +187,11 @@ ERRORS: dict[str, ErrorFacts] = {
     "resource_expired": ErrorFacts(410, True, "The watch position is no longer kept; list again."),
     "invalid_resource": ErrorFacts(422, False, "The resource breaks a rule of its kind."),
     "lease_lost": ErrorFacts(409, True, "The lease is held by someone else by now."),
+    "rate_limited": ErrorFacts(
+        429,
+        True,
+        "Too many requests came with this credential; try again after Retry-After. `context` names the limit.",
+    ),
     "overloaded": ErrorFacts(429, True, "The write queue is full; try again after Retry-After."),
     "storage_unavailable": ErrorFacts(503, True, "The storage refused the write; nothing was stored."),
     "storage_corrupt": ErrorFacts(500, False, "The database file is damaged; the message names the backup."),

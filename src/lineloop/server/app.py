@@ -43,6 +43,7 @@ from lineloop.server.http.metrics import Metrics
 from lineloop.server.http.participants import participant_routes
 from lineloop.server.http.problems import install_handlers
 from lineloop.server.http.questions import question_routes
+from lineloop.server.http.rates import RateLimits
 from lineloop.server.http.resources import resource_routes
 from lineloop.server.http.runs import run_routes
 from lineloop.server.http.searching import search_routes
@@ -147,6 +148,7 @@ class Server:
             if settings.trusted_user_header
             else CookieIdentity(self.commits)
         )
+        rates = RateLimits(settings.rates, self.clock)
         links = Links(
             self.commits,
             self.bus,
@@ -155,12 +157,13 @@ class Server:
             heartbeat_seconds=settings.heartbeat_seconds,
             frame_bytes=settings.frame_bytes,
             body_bytes=settings.body_bytes,
+            rates=rates,
         )
         links.epoch = epoch
         return Services(
             settings=settings,
             commits=self.commits,
-            identity=Identity(self.commits, human, self.admin_token),
+            identity=Identity(self.commits, human, self.admin_token, rates),
             links=links,
             bus=self.bus,
             clock=self.clock,

@@ -30,6 +30,21 @@ class Retention:
 
 
 @record
+class Rates:
+    """How many requests a second are taken in the long run; None: as many as come. Of each server.
+
+    `token`: with one stored token; `person`: of one person with a cookie or a trusted header; `stranger`:
+    without a valid credential, from one address. An item of a link's frame counts as a request. What was not
+    used is saved up for `burst_seconds`. The administrator and the parts of this process have no limit.
+    """
+
+    token: float | None = None
+    person: float | None = 100.0
+    stranger: float | None = 50.0
+    burst_seconds: float = 20.0
+
+
+@record
 class ServerSettings:
     """One server on its database: the path of a SQLite file, or a postgresql:// URL that several may share.
 
@@ -69,4 +84,5 @@ class ServerSettings:
     run_slots: int = 50
     redis_url: str | None = None
     retention: Retention = field(default_factory=Retention)
+    rates: Rates = field(default_factory=Rates)
     limits: CommitLimits = field(default_factory=CommitLimits)

@@ -165,6 +165,24 @@ async def test_a_lost_answer_to_creating_is_asked_for_again_under_the_same_key(b
     assert [one.json.get("name") for one in bench.transport.asked] == ["plans"] * 3 + [None] * 2
 
 
+@pytest.mark.requirement("P27")
+async def test_a_rate_limit_is_waited_for_as_long_as_the_server_asks_and_no_longer_than_makes_sense(
+    bench: Bench,
+) -> None:
+    def limited(ms: int) -> LoopError:
+        return LoopError("slow down", code="rate_limited", detail={"retry_after_ms": ms})
+
+    bench.answers(limited(4_000), wire_message())
+    began = bench.clock.monotonic()
+    await bench.meanwhile(bench.loop.message("m1"))
+    assert 4 <= bench.clock.monotonic() - began <= 6
+    bench.answers(limited(60_000))
+    with pytest.raises(LoopError) as refused:
+        await bench.loop.message("m1")
+    assert refused.value.code == "rate_limited"
+    assert len(bench.asked) == 3
+
+
 @pytest.mark.requirement("P20")
 async def test_membership_travels_by_its_own_routes_and_is_repeated(bench: Bench) -> None:
     role = Actor("operator/echo/worker", "1 a")

@@ -41,6 +41,7 @@ class Grant:
     """What a presented credential allows. `pattern` is an actor, or has `*` in its kind or key.
 
     `owner_user` is the person on whose behalf the credential exists. `is_admin` has every right.
+    `is_session`: a person came with a cookie, or was named by the host's own proxy.
     """
 
     pattern: Actor
@@ -48,6 +49,7 @@ class Grant:
     owner_user: str = LOCAL_USER
     is_admin: bool = False
     token_id: str | None = None
+    is_session: bool = False
 
     def require(self, verb: Verb) -> None:
         """Raises Forbidden when the credential does not have `verb`."""
@@ -114,7 +116,7 @@ def admin_grant() -> Grant:
 
 
 def person_grant(key: str) -> Grant:
-    return Grant(Actor(USER, key), ORDINARY_VERBS, key)
+    return Grant(Actor(USER, key), ORDINARY_VERBS, key, is_session=True)
 
 
 def is_pattern(actor: Actor) -> bool:

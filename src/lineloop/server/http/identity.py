@@ -17,6 +17,7 @@ from lineloop.protocol.errors import InvalidRequest, Unauthorized
 from lineloop.server.commit import Commits
 from lineloop.server.commit.accounts import digest_of, grant_of_token, person_of_cookie
 from lineloop.server.decide.access import Grant, Verb, admin_grant, person_grant
+from lineloop.server.http.rates import RateLimits
 
 COOKIE = "lineloop_user"
 SECRET_HEADER = "x-lineloop-secret"  # noqa: S105 (the header's name)
@@ -73,9 +74,10 @@ class TrustedHeaderIdentity:
 class Identity:
     """Grants by credential. Tokens are remembered until one is revoked."""
 
-    def __init__(self, commits: Commits, human: HumanIdentity, admin_token: str) -> None:
+    def __init__(self, commits: Commits, human: HumanIdentity, admin_token: str, rates: RateLimits) -> None:
         self._commits = commits
         self._human = human
+        self.rates = rates
         self._standing: dict[str, Grant] = {admin_token: admin_grant()}
         self._tokens: dict[str, Grant] = {}
         self._revoked: set[str] = set()
@@ -95,22 +97,30 @@ class Identity:
             raise Unauthorized("the token is not valid any more")
 
     async def of_request(self, request: HTTPConnection, verb: Verb) -> Grant:
-        """The grant of a request, which must have `verb`. Raises Unauthorized, Forbidden."""
+        """The grant of a request, which must have `verb`. Raises Unauthorized, Forbidden, rate_limited."""
+        try:
+            grant = await self._presented(request)
+        except Unauthorized:
+            self.rates.take_stranger(request.client.host if request.client else "")
+            raise
+        request.scope.setdefault("state", {})["grant"] = grant
+        self.rates.take(grant)
+        grant.require(verb)
+        return grant
+
+    async def _presented(self, request: HTTPConnection) -> Grant:
+        """The grant of the credential that came. Raises Unauthorized."""
         header = request.headers.get("authorization")
         if header is not None:
             scheme, _, token = header.partition(" ")
             if scheme.lower() != "bearer" or not token:
                 raise Unauthorized("the Authorization header is not Bearer <token>")
-            grant = await self.of_token(token.strip())
-        else:
-            method = request.scope.get("method", "GET")
-            writes = method not in SAFE_METHODS
-            found = await self._human.identify(request, writes=writes)
-            if found is None:
-                raise Unauthorized("no valid credential came with the request")
-            grant = found
-        grant.require(verb)
-        return grant
+            return await self.of_token(token.strip())
+        method = request.scope.get("method", "GET")
+        found = await self._human.identify(request, writes=method not in SAFE_METHODS)
+        if found is None:
+            raise Unauthorized("no valid credential came with the request")
+        return found
 
     async def of_token(self, token: str) -> Grant:
         """Raises Unauthorized."""

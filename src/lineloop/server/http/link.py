@@ -31,6 +31,7 @@ from lineloop.server.http.link_frames import (
     failed,
     submit_items,
 )
+from lineloop.server.http.rates import RateLimits
 from lineloop.server.records import StoredMessage
 from lineloop.server.store import consumers, messages
 from lineloop.server.wakeup.bus import (
@@ -119,6 +120,13 @@ class LinkSession:
             await self._answer({"pong": {}})
         if parsed.id is None:
             return
+        items = len(parsed.speak) + len(parsed.commit) + len(parsed.patches) + len(parsed.end)
+        while wait := self._links.rates.wait_seconds(self._grant, items):
+            # A link that is too quick is not refused but heard later.
+            await self._links.clock.sleep(min(wait, self._links.heartbeat_seconds))
+            if self._closed:
+                raise ConnectionLost("the link is closed")
+            self._last_heard_at = self._links.clock.monotonic()
         answers = submit_items(self._commits, self._grant, self._links.ids, parsed, self._sent)
         self._in_flight.append((parsed.id, answers))
         pending = [answer for answer in answers if answer.future is not None]
@@ -357,6 +365,7 @@ class Links:
         heartbeat_seconds: float,
         frame_bytes: int,
         body_bytes: int,
+        rates: RateLimits,
     ) -> None:
         self.commits = commits
         self.bus = bus
@@ -365,6 +374,7 @@ class Links:
         self.heartbeat_seconds = heartbeat_seconds
         self.frame_bytes = frame_bytes
         self.body_bytes = body_bytes
+        self.rates = rates
         self.epoch = ""
         self._sessions: set[LinkSession] = set()
         self._draining = False

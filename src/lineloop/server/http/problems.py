@@ -30,7 +30,8 @@ def problem_response(error: LoopError) -> Response:
     """The answer to a request that met `error`."""
     headers: dict[str, str] = {}
     if error.status in (429, 503) and error.retryable:
-        headers["retry-after"] = str(RETRY_AFTER_SECONDS)
+        wait_ms = error.detail.get("retry_after_ms", RETRY_AFTER_SECONDS * 1000)
+        headers["retry-after"] = str(max(1, -(-wait_ms // 1000)))
     if error.status == 401:
         headers["www-authenticate"] = "Bearer"
     body = json.dumps(error.to_problem())

@@ -50,7 +50,7 @@ ORDER BY kind || '/' || key LIMIT :limit
 
 @record
 class TokenRow:
-    """A stored token; `verbs` None means all ordinary ones, `pattern` None that what is stored names nobody."""
+    """A stored token; `verbs` None means all ordinary ones, `pattern` None that no actor is stored."""
 
     id: str
     pattern: Actor | None
