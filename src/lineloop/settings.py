@@ -16,6 +16,7 @@ from lineloop.kit.records import record
 # Where the families of models (harness/model_targets.py) usually find a key or an address.
 _MODEL_KEYS = {"openai": "OPENAI_API_KEY", "llamacpp": "LLAMA_API_KEY", "vllm": "VLLM_API_KEY"}
 _MODEL_URLS = {"openai": "OPENAI_BASE_URL"}
+_ADMISSION = {name: f"LINELOOP_{name.upper()}" for name in ("hosts", "origins", "people", "rates")}
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
@@ -30,6 +31,7 @@ class Settings:
     family that LINELOOP_MODEL names. `redis` is LINELOOP_REDIS, over which servers on one database wake each
     other; `database` is LINELOOP_DATABASE, the server's, which no list of processes shows. `keep` is
     LINELOOP_KEEP, how long things are kept; `blobs` is LINELOOP_BLOBS, the directory of attachments.
+    `admission` has LINELOOP_HOSTS, _ORIGINS, _PEOPLE, _RATES by their last word: who is let in to a server.
     """
 
     data_dir: Path
@@ -46,6 +48,7 @@ class Settings:
     database: str | None = None
     keep: str | None = None
     blobs: Path | None = None
+    admission: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -68,6 +71,7 @@ class Settings:
             database=values.get("LINELOOP_DATABASE"),
             keep=values.get("LINELOOP_KEEP"),
             blobs=Path(blobs).expanduser() if (blobs := values.get("LINELOOP_BLOBS")) else None,
+            admission={name: values[env] for name, env in _ADMISSION.items() if env in values},
             has_display=sys.platform != "linux" or any(source.get(name) for name in _DISPLAYS),
         )
 

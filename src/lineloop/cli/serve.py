@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from lineloop.cli.admission import admission_of
 from lineloop.cli.data_files import SERVER_DATABASE, directory_of, refuse_emptied, remember_database
 from lineloop.cli.failures import CommandFailed, Exit
 from lineloop.cli.keeping import retention_of
@@ -61,6 +62,7 @@ async def started_server(
             redis_url=redis,
             blobs=around.blobs,
             retention=retention_of(around.keep),
+            **admission_of(around.admission),
         )
         server = Server(
             settings,

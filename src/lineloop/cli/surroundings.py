@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
 
 from lineloop.cli.credentials import Credentials
@@ -23,6 +25,7 @@ class Surroundings:
     credentials: Credentials
     keep: str | None = None
     blobs: Path | None = None
+    admission: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
     def of(cls, settings: Settings) -> Surroundings:
@@ -41,4 +44,5 @@ class Surroundings:
             Credentials(settings.data_dir, ids),
             settings.keep,
             settings.blobs,
+            settings.admission,
         )
