@@ -87,7 +87,7 @@ PARTS: dict[str, Part] = {
     "docs": Part([*PYTEST, "tests/docs"], "pytest"),
     "packaging": Part([*PYTEST, "tests/packaging"], "pytest"),
 }
-LONGEST_SECONDS = 1200.0
+LONGEST_SECONDS = 600.0
 # Process groups of the parts that run now: an interrupted run ends them.
 STARTED: set[int] = set()
 GATES = ["types", "format", "lint", "imports", "generated", "requirements", "web-types"]

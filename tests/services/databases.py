@@ -27,6 +27,24 @@ BEGIN
     FOR name IN SELECT tablename FROM pg_tables
         WHERE schemaname = 'public' AND tablename <> 'alembic_version' LOOP
         EXECUTE format('DELETE FROM %I', name);
+        IF to_regclass(format('seeds.%I', name)) IS NOT NULL THEN
+            EXECUTE format('INSERT INTO %I SELECT * FROM seeds.%I', name, name);
+        END IF;
+    END LOOP;
+END $$
+"""
+# What a new database has in it is kept beside, and put back.
+_KEEP_SEEDS = """
+DO $$
+DECLARE name TEXT; seeded BOOLEAN;
+BEGIN
+    CREATE SCHEMA seeds;
+    FOR name IN SELECT tablename FROM pg_tables
+        WHERE schemaname = 'public' AND tablename <> 'alembic_version' LOOP
+        EXECUTE format('SELECT EXISTS (SELECT 1 FROM public.%I)', name) INTO seeded;
+        IF seeded THEN
+            EXECUTE format('CREATE TABLE seeds.%I AS SELECT * FROM public.%I', name, name);
+        END IF;
     END LOOP;
 END $$
 """
@@ -42,6 +60,7 @@ class TestDatabases:
         self._urls: dict[Path, str] = {}
         self._empty: list[str] = []
         ensure_schema(server.create(TEMPLATE), package=PACKAGE, head=HEAD)
+        server.sql(_KEEP_SEEDS, TEMPLATE)
 
     def of(self, path: Path) -> str:
         if path not in self._urls:
