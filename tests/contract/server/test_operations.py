@@ -47,7 +47,7 @@ async def test_the_document_says_how_each_view_refuses_and_what_is_public(world:
     assert paths["/healthz"]["get"]["security"] == []
     assert "401" not in paths["/readyz"]["get"]["responses"]
     lists = paths["/apis/loop.lineloop.dev/v1alpha1/conversations"]["get"]["responses"]
-    assert {"200", "400", "401", "403", "410", "421", "503"} == set(lists)
+    assert {"200", "400", "401", "403", "410", "421", "429", "503"} == set(lists)
     assert "application/json" in lists["400"]["content"]
     selected = await world.http.get("/apis/loop.lineloop.dev/v1alpha1/conversations?labelSelector=!a")
     assert (selected.status_code, selected.headers["content-type"]) == (400, "application/json")
