@@ -190,7 +190,7 @@ ERRORS: dict[str, ErrorFacts] = {
     "rate_limited": ErrorFacts(
         429,
         True,
-        "Too many requests came with this credential; try again after Retry-After. `context` names the limit.",
+        "Too many requests of this credential; try again after Retry-After. `context` names the limit.",
     ),
     "overloaded": ErrorFacts(429, True, "The write queue is full; try again after Retry-After."),
     "storage_unavailable": ErrorFacts(503, True, "The storage refused the write; nothing was stored."),

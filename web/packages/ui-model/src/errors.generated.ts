@@ -46,7 +46,7 @@ export const ERRORS = {
   resource_expired: { status: 410, retryable: true, meaning: "The watch position is no longer kept; list again." },
   invalid_resource: { status: 422, retryable: false, meaning: "The resource breaks a rule of its kind." },
   lease_lost: { status: 409, retryable: true, meaning: "The lease is held by someone else by now." },
-  rate_limited: { status: 429, retryable: true, meaning: "Too many requests came with this credential; try again after Retry-After. `context` names the limit." },
+  rate_limited: { status: 429, retryable: true, meaning: "Too many requests of this credential; try again after Retry-After. `context` names the limit." },
   overloaded: { status: 429, retryable: true, meaning: "The write queue is full; try again after Retry-After." },
   storage_unavailable: { status: 503, retryable: true, meaning: "The storage refused the write; nothing was stored." },
   storage_corrupt: { status: 500, retryable: false, meaning: "The database file is damaged; the message names the backup." },
