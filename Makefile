@@ -31,7 +31,7 @@ run: $(VENV)/.runtime ## create the environment and start Lineloop; in a termina
 	  echo "npm is missing: there will be no page in the browser. Node 20 with npm makes it." >&2; fi
 	@exec $(VENV)/bin/lineloop up --chat $$([ -e $(SHELL_PAGE) ] || echo --host headless)
 
-test: $(VENV)/.dev node_modules/.installed web-build ## everything that decides whether a change may land (about 10 min on two cores)
+test: $(VENV)/.dev node_modules/.installed web-build ## everything that decides whether a change may land (about 14 min on two cores)
 	@$(PY) tools/tally.py test
 
 check: $(VENV)/.dev node_modules/.installed ## format, lint, types, imports, generated files and the tests of single parts (about a minute)
