@@ -309,6 +309,11 @@ class LinkSession:
         try:
             found = await self._commits.read(read)
             forgotten = self._reading != place
+        except BaseException:
+            # Nobody waited for the answer, or there was none: the next one who asks reads it.
+            if self._reading == place:
+                self._behind[place] = None
+            raise
         finally:
             self._reading = None
         if found is None or forgotten:

@@ -96,6 +96,8 @@ class Viewer:
         self._after = after
         self._change = after or 0
         self._revisions: dict[str, int] = {}
+        # The change of what was shown before its turn came.
+        self._ahead: dict[str, int] = {}
         self._grant = grant
         self._hidden: set[str] = set()
         self._queue: deque[MessageChanged | PatchesAppended] = deque()
@@ -290,7 +292,22 @@ class Viewer:
         message = hint.message
         if message is None:
             message = await self._commits.read(lambda tx: messages.get(tx, hint.message_id))
-        return "" if message is None else await self._whole(message)
+        if message is None or self._has_newer(message):
+            return ""
+        return await self._whole(message)
+
+    def _has_newer(self, message: StoredMessage) -> bool:
+        """Whether the viewer was shown as much of it: the hint was read before the viewer itself looked."""
+        shown = self._ahead.get(message.id, 0)
+        self._forget_passed()
+        if shown != message.change:
+            return shown > message.change
+        is_open = message.status is MessageStatus.STREAMING
+        return not is_open or self._revisions.get(message.id, -1) >= message.revision
+
+    def _forget_passed(self) -> None:
+        if self._ahead:
+            self._ahead = {name: change for name, change in self._ahead.items() if change > self._change}
 
     async def _whole(self, message: StoredMessage) -> str:
         """The message whole, if the viewer sees it.
@@ -305,6 +322,8 @@ class Viewer:
             self._revisions[message.id] = message.revision
         else:
             self._revisions.pop(message.id, None)
+        if message.change > self._change:
+            self._ahead[message.id] = message.change
         return _event("message", self._change, f'{{"message":{message.to_json()}}}')
 
     def _patch_text(self, message_id: str, patch: str) -> str:
@@ -318,6 +337,7 @@ class Viewer:
         """
         self._resync = self._behind = False
         self._revisions.clear()
+        self._ahead.clear()
         self._hidden.clear()
         root_id, after = self._root_id, self._after
 
@@ -358,6 +378,7 @@ class Viewer:
                 continue
             # A change without a message of its own counts as seen, too.
             self._change = max(self._change, change)
+            self._forget_passed()
             return
 
     async def _in_parts(self, places: Sequence[Place], *, advance: bool = True) -> AsyncIterator[str]:
