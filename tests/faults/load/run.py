@@ -7,7 +7,6 @@ import contextlib
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from tests.faults.load.actors import (
     write,
 )
 from tests.faults.load.calls import Caller, Json
-from tests.faults.load.servers import ServerProcess, kill_at_random
+from tests.faults.load.servers import Disturb, ServerProcess, killing
 
 from lineloop.testing.history import (
     Cursor,
@@ -74,11 +73,11 @@ class Report:
 
 @dataclass(slots=True)
 class Load:
-    """The parts of one run. `disturb` replaces the killer: a task that harms whatever it likes."""
+    """The parts of one run. `disturb` harms whatever it likes, instead of the killer of the plan."""
 
     plan: Plan
     servers: list[ServerProcess]
-    disturb: Callable[[], asyncio.Future[None]] | None = None
+    disturb: Disturb | None = None
     history: History = field(default_factory=History)
     tokens: dict[str, str] = field(default_factory=dict[str, str])
     dice: random.Random = field(init=False)
@@ -136,15 +135,16 @@ class Load:
             async with asyncio.timeout(HEAL_SECONDS):
                 for viewer in viewers:
                     await viewer.ready.wait()
-            killer = watching.create_task(self._kill())
+            harm = self.disturb or killing(plan.kill_every_seconds)
+            disturbing = watching.create_task(harm(self.servers, random.Random(self.dice.random())))
             await self._invite(scene, roots)
             async with asyncio.TaskGroup() as acting:
                 for work in self._works(scene, roots):
                     acting.create_task(work)
                 await asyncio.sleep(plan.seconds)
-                killer.cancel()
+                disturbing.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
-                    await killer
+                    await disturbing
                 scene.stopping.set()
             # What was begun when the operators looked for the last time is answered now.
             await asyncio.gather(*self._operators(scene, roots))
@@ -152,9 +152,6 @@ class Load:
             for page in pages:
                 page.cancel()
         return viewers
-
-    async def _kill(self) -> None:
-        await kill_at_random(self.servers, self.plan.kill_every_seconds, random.Random(self.dice.random()))
 
     async def _invite(self, scene: Scene, roots: list[str]) -> None:
         """A first word to each operator: an operator takes part where a person spoke to it."""
@@ -240,7 +237,14 @@ async def _cursors(person: Caller, conversation: str) -> list[Cursor]:
     return cursors
 
 
-async def load(plan: Plan, folder: Path, *, servers: int = 1, more: tuple[str, ...] = ()) -> Report:
+async def load(
+    plan: Plan,
+    folder: Path,
+    *,
+    servers: int = 1,
+    more: tuple[str, ...] = (),
+    disturb: Disturb | None = None,
+) -> Report:
     """Runs the plan on that many servers. `more` are further arguments of `lineloop serve`."""
     made = [ServerProcess(folder / f"server{number}", *more) for number in range(servers)]
-    return await Load(plan, made).run()
+    return await Load(plan, made, disturb).run()

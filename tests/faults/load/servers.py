@@ -10,7 +10,9 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 START_SECONDS = 60.0
 
@@ -78,16 +80,56 @@ class ServerProcess:
         return (self._folder / "log").read_text(errors="replace")
 
 
-async def kill_at_random(servers: list[ServerProcess], every_seconds: float, dice: random.Random) -> None:
-    """Until cancelled: now and then one server is killed and started again. Ends with all of them running."""
-    while True:
-        await asyncio.sleep(every_seconds * dice.uniform(0.5, 1.5))
-        coming_back = asyncio.ensure_future(_pull_the_plug(dice.choice(servers), dice.uniform(0.0, 0.5)))
+Disturb = Callable[[list[ServerProcess], random.Random], Coroutine[Any, Any, None]]
+"""What harms the servers, or what they stand on, until it is cancelled; then everything runs again."""
+
+
+def killing(every_seconds: float) -> Disturb:
+    """Now and then one server is killed and started again."""
+
+    async def disturb(servers: list[ServerProcess], dice: random.Random) -> None:
+        while True:
+            await asyncio.sleep(every_seconds * dice.uniform(0.5, 1.5))
+            await _to_its_end(_pull_the_plug(dice.choice(servers), dice.uniform(0.0, 0.5)))
+
+    return disturb
+
+
+def pausing(after_seconds: float, seconds: float) -> Disturb:
+    """One server stands still for a while: its connections and its locks stay, and it knows nothing of it."""
+
+    async def disturb(servers: list[ServerProcess], dice: random.Random) -> None:
+        await asyncio.sleep(after_seconds)
+        victim = dice.choice(servers)
+        victim.pause()
         try:
-            await asyncio.shield(coming_back)
-        except asyncio.CancelledError:
-            await coming_back
-            raise
+            await asyncio.sleep(seconds)
+        finally:
+            victim.go_on()
+        await asyncio.Event().wait()
+
+    return disturb
+
+
+def repeating(every_seconds: float, harm: Callable[[], None]) -> Disturb:
+    """`harm` again and again, in a thread: it blocks until what it harmed runs again."""
+
+    async def disturb(_: list[ServerProcess], __: random.Random) -> None:
+        while True:
+            await asyncio.sleep(every_seconds)
+            await _to_its_end(asyncio.to_thread(harm))
+
+    return disturb
+
+
+async def _to_its_end(harm: Coroutine[Any, Any, None]) -> None:
+    """Also when cancelled meanwhile: nothing is left half harmed."""
+    running = asyncio.ensure_future(harm)
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await running
+        raise
 
 
 async def _pull_the_plug(victim: ServerProcess, seconds: float) -> None:
