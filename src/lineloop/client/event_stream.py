@@ -13,6 +13,9 @@ from lineloop.client.transport import ServerSentEvent
 from lineloop.protocol.errors import ConnectionLost
 
 EVENT_STREAM = "text/event-stream"
+EPOCH_HEADER = "x-lineloop-epoch"
+# Between an epoch and an id: neither has it.
+_MARK = "@"
 
 # A carriage return at the very end may be half of a line end, so it waits for the next part.
 _LINE_END = re.compile(rb"\r\n|\n|\r(?=.)", re.DOTALL)
@@ -36,14 +39,33 @@ async def lines_of(parts: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
         yield rest.decode(errors="replace")
 
 
-async def events_of(parts: AsyncIterator[bytes]) -> AsyncGenerator[ServerSentEvent, None]:
-    """Events that have data; comments, unknown fields and an event that was cut off are passed over."""
+def resume_headers(last_event_id: str | None) -> dict[str, str]:
+    """What asks for what follows an id of `events_of`, in the life of the database that gave it."""
+    if last_event_id is None:
+        return {}
+    epoch, _, given = last_event_id.rpartition(_MARK)
+    return {"last-event-id": given, **({EPOCH_HEADER: epoch} if epoch else {})}
+
+
+def epoch_of(event_id: str | None) -> str:
+    """The life of the database that an id of `events_of` comes from; "" when it was not named."""
+    return (event_id or "").rpartition(_MARK)[0]
+
+
+async def events_of(
+    parts: AsyncIterator[bytes], epoch: str | None = None
+) -> AsyncGenerator[ServerSentEvent, None]:
+    """Events that have data; comments, unknown fields and an event that was cut off are passed over.
+
+    Ids get the `epoch` of the answer in front, so that whoever keeps an id keeps that, too.
+    """
     event, data, last_id, first = "", list[str](), "", True
+    mark = f"{epoch}{_MARK}" if epoch else ""
     async for raw in lines_of(parts):
         line, first = raw.removeprefix(_BYTE_ORDER_MARK) if first else raw, False
         if not line:
             if data:
-                yield ServerSentEvent(event or "message", "\n".join(data), last_id)
+                yield ServerSentEvent(event or "message", "\n".join(data), mark + last_id if last_id else "")
             event, data = "", []
             continue
         name, _, value = line.partition(":")

@@ -15,7 +15,14 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
-from lineloop.client.event_stream import check_event_stream, events_of, lines_of
+from lineloop.client.event_stream import (
+    EPOCH_HEADER,
+    EVENT_STREAM,
+    check_event_stream,
+    events_of,
+    lines_of,
+    resume_headers,
+)
 from lineloop.client.transport import (
     LinkConnection,
     Params,
@@ -140,12 +147,10 @@ class HttpTransport:
     async def _events(
         self, path: str, params: Params | None, last_event_id: str | None
     ) -> AsyncGenerator[AsyncIterator[ServerSentEvent], None]:
-        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
-        if last_event_id is not None:
-            headers["Last-Event-ID"] = last_event_id
+        headers = {"Accept": EVENT_STREAM, "Cache-Control": "no-store", **resume_headers(last_event_id)}
         async with self._opened(path, params, headers) as answer:
             check_event_stream(answer.headers.get("content-type"))
-            yield events_of(_named_breaks(answer.aiter_bytes()))
+            yield events_of(_named_breaks(answer.aiter_bytes()), answer.headers.get(EPOCH_HEADER))
 
     def lines(
         self, path: str, *, params: Params | None = None

@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 from urllib.parse import quote, unquote, urlencode
 
-from lineloop.client.event_stream import check_event_stream, events_of, lines_of
+from lineloop.client.event_stream import EPOCH_HEADER, check_event_stream, events_of, lines_of, resume_headers
 from lineloop.client.transport import (
     LinkConnection,
     Params,
@@ -116,11 +116,10 @@ class InProcessTransport:
         self, path: str, params: Params | None, last_event_id: str | None
     ) -> AsyncGenerator[AsyncIterator[ServerSentEvent], None]:
         sent = [(b"accept", b"text/event-stream")]
-        if last_event_id is not None:
-            sent.append((b"last-event-id", last_event_id.encode()))
+        sent += [(name.encode(), value.encode()) for name, value in resume_headers(last_event_id).items()]
         async with self._opened(path, params, sent) as (exchange, headers):
             check_event_stream(headers.get("content-type"))
-            yield events_of(exchange.parts())
+            yield events_of(exchange.parts(), headers.get(EPOCH_HEADER))
 
     def lines(
         self, path: str, *, params: Params | None = None

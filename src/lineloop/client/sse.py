@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from lineloop.client.event_stream import epoch_of
 from lineloop.client.retry import is_transient
 from lineloop.client.transport import ServerSentEvent, Transport
 from lineloop.kit import json
@@ -51,7 +52,12 @@ class ConversationEvent:
     conversation: ConversationInfo
 
 
-StreamEvent = MessageEvent | PatchEvent | PingEvent | ConversationEvent
+@record
+class StartedAnew:
+    """The server's database is in another life than before: forget what is known, everything comes again."""
+
+
+StreamEvent = MessageEvent | PatchEvent | PingEvent | ConversationEvent | StartedAnew
 
 
 def stream_event(raw: ServerSentEvent) -> StreamEvent | None:
@@ -74,9 +80,17 @@ def stream_event(raw: ServerSentEvent) -> StreamEvent | None:
 async def stream_once(
     transport: Transport, path: str, last_event_id: str | None = None
 ) -> AsyncGenerator[tuple[str | None, StreamEvent], None]:
-    """(event id, event) of one connection until it ends. Raises ConnectionLost, or a refusal's LoopError."""
+    """(event id, event) of one connection until it ends. Raises ConnectionLost, or a refusal's LoopError.
+
+    Its first event is StartedAnew when `last_event_id` comes from another life of the server's database.
+    """
+    known = epoch_of(last_event_id)
     async with transport.events(path, last_event_id=last_event_id) as raw_events:
         async for raw in raw_events:
+            epoch = epoch_of(raw.id)
+            if known and epoch and epoch != known:
+                yield None, StartedAnew()
+            known = epoch or known
             event = stream_event(raw)
             if event is not None:
                 yield raw.id or None, event
@@ -129,6 +143,9 @@ class View:
             message_id = event.message_id
             told = Told(PATCH_EVENT, "", {"message_id": message_id, "patch": event.patch})
         elif isinstance(event, ConversationEvent):
+            return None
+        elif isinstance(event, StartedAnew):
+            self._rules, self.behind = StreamView(), False
             return None
         else:
             self.behind = self._rules.take(Told(PING_EVENT, "", {"ordinals": event.ordinals}))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 import pytest
@@ -19,7 +20,10 @@ from tests.contract.server.calls import (
 )
 from tests.contract.server.stream_reader import viewer
 
+from lineloop.client.in_process import InProcessTransport
+from lineloop.client.sse import MessageEvent, View, stream_once
 from lineloop.kit.database import Tx
+from lineloop.protocol.messages import Message
 from lineloop.server.http import sse
 from lineloop.server.records import StoredMessage
 from lineloop.server.store import viewing
@@ -308,3 +312,42 @@ async def test_a_long_history_is_read_and_sent_in_parts(
         assert len(reader.messages) == 13
     assert len(groups) == 5
     assert sorted(groups)[-2] <= 10_000 < sorted(groups)[-1]
+
+
+async def test_a_viewer_from_before_a_restore_forgets_and_is_given_everything(world: ServerWorld) -> None:
+    conversation = await world.conversation()
+    path = f"/v1/conversations/{conversation}/stream"
+    first = await speak(world.http, conversation, "a", "hello")
+    view, last = await _seen(world, path, None, 1)
+    lost = {**first, "id": "msg_lost"}
+    view.apply(MessageEvent(Message.from_wire(lost)))
+    second = await speak(world.http, conversation, "b", "more")
+
+    await world.server.commits.write(
+        lambda tx: tx.execute("DELETE FROM meta WHERE name = 'server_epoch'"), "t"
+    )
+    await world.restart()
+
+    # The restored server has moved past what the viewer had seen: only the epoch tells them apart.
+    view, last_now = await _seen(world, path, last, 2, view)
+    assert set(view.messages) == {first["id"], second["id"]}
+    assert last_now != last
+
+
+async def _seen(
+    world: ServerWorld, path: str, last: str | None, count: int, view: View | None = None
+) -> tuple[View, str | None]:
+    """The view after `count` messages more, and the id to resume from."""
+    view = view or View()
+    transport = InProcessTransport(world.server.asgi, world.server.open_link, world.admin_token)
+    try:
+        async with asyncio.timeout(5), aclosing(stream_once(transport, path, last)) as events:
+            async for event_id, event in events:
+                last = event_id or last
+                view.apply(event)
+                count -= isinstance(event, MessageEvent)
+                if not count:
+                    break
+    finally:
+        await transport.close()
+    return view, last

@@ -244,8 +244,11 @@ class Streams:
             await self._take_message(root, event.message, event_id)
         elif isinstance(event, ConversationEvent):
             await self.on_conversation(event.conversation)
-        else:
+        elif isinstance(event, PatchEvent):
             await self._take_patch(root, event)
+        else:
+            root.view.messages.clear()
+            root.seen.clear()
 
     async def _take_message(self, root: _Root, message: Message, event_id: str | None) -> None:
         place = message.conversation_id
