@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,11 @@ from lineloop.client.loop import Loop
 from lineloop.client.transport import ServerSentEvent
 from lineloop.device.foundation import Foundation
 from lineloop.device.person import streams as module
-from lineloop.device.person.streams import Changed, Patched, Streams
+from lineloop.device.person.streams import Arrived, Changed, Patched, Streams
 from lineloop.kit import json
 from lineloop.protocol.content import content_text
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import ConnectionLost, LoopError, NotFound
-from lineloop.protocol.messages import Message
 from lineloop.testing import FakeClock, until
 from lineloop.testing.scripted import ScriptedTransport, wire_message
 
@@ -43,10 +42,13 @@ class Heard:
     def __init__(self) -> None:
         self.events: list[Changed | Patched] = []
         self.kept: list[str] = []
+        self.together: list[int] = []
         self.moved: list[bool] = []
 
-    async def keep(self, root_id: str, message: Message, event_id: str | None) -> None:
-        self.kept.append(f"{root_id}/{message.id}/{message.revision}/{event_id}")
+    async def keep(self, root_id: str, arrived: Sequence[Arrived]) -> None:
+        self.together.append(len(arrived))
+        for message, event_id in arrived:
+            self.kept.append(f"{root_id}/{message.id}/{message.revision}/{event_id}")
 
     @property
     def texts(self) -> list[str]:
@@ -180,3 +182,15 @@ async def test_of_too_many_conversations_the_one_longest_unused_and_unwatched_gi
         assert streams.follow("c2")
         streams.watch("c4", heard.events.append)
         assert [streams.follows(one) for one in ("c1", "c2", "c3", "c4")] == [True, True, False, True]
+
+
+async def test_messages_that_come_together_are_kept_together_and_told_in_order(tmp_path: Path) -> None:
+    transport, heard = ScriptedTransport(), Heard()
+    burst = [told(id=f"m{number}", ordinal=number) for number in range(1, 301)]
+    transport.streams.append([*burst, ping(c1=300), ConnectionLost("cut")])
+    async with streams_of(tmp_path, transport, heard) as (streams, _):
+        streams.watch("c1", heard.events.append)
+        await until(lambda: len(heard.events) == 300)
+    told_ids = [one.message["id"] for one in heard.events if isinstance(one, Changed)]
+    assert told_ids == [f"m{number}" for number in range(1, 301)]
+    assert len(heard.together) < 10

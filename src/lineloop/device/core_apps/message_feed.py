@@ -8,6 +8,7 @@ snapshot. So what waits is bounded and nothing is missed; what comes twice the p
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
+from itertools import islice, takewhile
 from typing import Any
 
 from lineloop.device.bridge.frames import encode
@@ -19,7 +20,6 @@ from lineloop.device.person.streams import Changed, Patched
 from lineloop.device.store import call_views, person, person_conversations
 from lineloop.kit.database import Tx
 from lineloop.kit.records import record
-from lineloop.protocol.errors import NotFound
 
 SNAPSHOT_MESSAGES = 50
 SNAPSHOT_CALLS = 100
@@ -27,6 +27,7 @@ SNAPSHOT_CALLS = 100
 MAX_WAITING = 500
 MAX_PATCHES = 256
 CALLS_AT_ONCE = 50
+MESSAGES_AT_ONCE = 50
 
 
 @record
@@ -129,14 +130,14 @@ class MessageFeed:
             if self._from_beginning:
                 yield await self._snapshot_frame()
             elif self._messages:
-                message_id = next(iter(self._messages))
-                patches = self._messages.pop(message_id)
-                if patches is None:
-                    frame = await self._message_frame(message_id)
-                    if frame is not None and not self._closed:
-                        yield frame
+                whole = self._next_whole()
+                if whole:
+                    for message in await self._whole(whole):
+                        if not self._closed:
+                            yield self._frame("message", message=self._fitted(message))
                     continue
-                for patch in patches:
+                message_id = next(iter(self._messages))
+                for patch in self._messages.pop(message_id) or ():
                     yield self._frame("patch", message_id=message_id, patch=patch)
             elif self._sayings:
                 key = next(iter(self._sayings))
@@ -151,14 +152,21 @@ class MessageFeed:
     def _frame(self, kind: str, **payload: Any) -> str:
         return encode(f"messages.{kind}", {"subscription": self._subscription, **payload})
 
-    async def _message_frame(self, message_id: str) -> str | None:
-        try:
-            message = self._side.streams.open_message(message_id)
-            if message is None:
-                message = await self._side.history_pages.message(message_id)
-        except NotFound:
-            return None
-        return self._frame("message", message=self._fitted(message))
+    def _next_whole(self) -> list[str]:
+        """The messages that are told whole before the next patches, not too many at once."""
+        waiting = islice(self._messages.items(), MESSAGES_AT_ONCE)
+        whole = [message_id for message_id, _ in takewhile(lambda one: one[1] is None, waiting)]
+        for message_id in whole:
+            del self._messages[message_id]
+        return whole
+
+    async def _whole(self, message_ids: list[str]) -> list[dict[str, Any]]:
+        """Messages as they stand, those being written from what is open."""
+        streams = self._side.streams
+        stored = [one for one in message_ids if streams.open_message(one) is None]
+        found = {one["id"]: one for one in await self._side.history_pages.messages(stored)} if stored else {}
+        shown = (streams.open_message(one) or found.get(one) for one in message_ids)
+        return [one for one in shown if one is not None]
 
     def _fitted(self, message: dict[str, Any]) -> dict[str, Any]:
         shown, _ = fitted(message)

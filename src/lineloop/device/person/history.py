@@ -20,7 +20,7 @@ from lineloop.device.store import person_conversations as places
 from lineloop.kit.database import Tx
 from lineloop.kit.records import record
 from lineloop.protocol.error_codes import ErrorCode
-from lineloop.protocol.errors import LoopError
+from lineloop.protocol.errors import LoopError, NotFound
 from lineloop.protocol.messages import Message
 
 _log = structlog.get_logger(__name__)
@@ -85,6 +85,23 @@ class History:
                 return kept
             raise
         return message.to_wire()
+
+    async def messages(self, message_ids: list[str]) -> list[dict[str, Any]]:
+        """As `message`, of many: without those that there are none of."""
+
+        def read(tx: Tx) -> list[dict[str, Any] | None]:
+            return [store.message_by_id(tx, self._runtime_id, one) for one in message_ids]
+
+        found: list[dict[str, Any]] = []
+        for message_id, kept in zip(message_ids, await self._foundation.read(read), strict=True):
+            if kept is not None and kept["status"] != "streaming":
+                found.append(kept)
+                continue
+            try:
+                found.append(await self.message(message_id))
+            except NotFound:
+                continue
+        return found
 
     async def _kept(
         self, conversation_id: str, before: int, limit: int

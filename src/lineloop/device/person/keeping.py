@@ -5,7 +5,7 @@ Decides that these are one commit, and that the traffic between programs moves t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lineloop.device.apps import AppRegistry
 from lineloop.device.commit_inbox import AppInbox, receiver_of
@@ -32,22 +32,26 @@ class Keeper:
         self._registry = registry
         self.notice: Notice = _nobody
 
-    async def keep(self, root_id: str, message: Message, event_id: str | None) -> None:
-        """A message as the stream told it; `event_id` is the stream's place after it."""
+    async def keep(self, root_id: str, arrived: Sequence[tuple[Message, str | None]]) -> None:
+        """Messages as the stream told them, each with the stream's place after it."""
 
         def job(tx: Tx) -> None:
             now = self._clock.now_ms()
-            if is_shown(message.purpose):
-                envelope = content_envelope(message, root_id)
-                store.save_message(tx, self._runtime_id, root_id, message, envelope, now)
-                if message.status.ended:
-                    chat = receiver_of(self._registry.app_in(tx, CHAT))
-                    entry = InboxMessage(CHAT, root_id, message.id, envelope["type"], envelope["payload"])
-                    self._inbox.receive_in(tx, entry, chat)
-                self.notice(tx, root_id, message)
-            store.save_stream(tx, self._runtime_id, root_id, event_id, now)
+            for message, event_id in arrived:
+                if is_shown(message.purpose):
+                    self._keep_in(tx, root_id, message, now)
+                store.save_stream(tx, self._runtime_id, root_id, event_id, now)
 
         await self._foundation.write(job, MESSAGE)
+
+    def _keep_in(self, tx: Tx, root_id: str, message: Message, now: int) -> None:
+        envelope = content_envelope(message, root_id)
+        store.save_message(tx, self._runtime_id, root_id, message, envelope, now)
+        if message.status.ended:
+            chat = receiver_of(self._registry.app_in(tx, CHAT))
+            entry = InboxMessage(CHAT, root_id, message.id, envelope["type"], envelope["payload"])
+            self._inbox.receive_in(tx, entry, chat)
+        self.notice(tx, root_id, message)
 
     def keep_old_in(self, tx: Tx, root_id: str, message: Message) -> None:
         """A message of long ago, for the history only: nobody is told of it."""

@@ -7,8 +7,10 @@ then only what follows it. Which messages are shown, and where they are kept, is
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import structlog
@@ -26,6 +28,7 @@ from lineloop.client.sse import (
 from lineloop.client.transport import Transport
 from lineloop.device.decide.person import is_shown
 from lineloop.device.foundation import Foundation
+from lineloop.device.person.arrivals import gathered
 from lineloop.device.store import person as store
 from lineloop.kit.backoff import Backoff
 from lineloop.kit.records import record
@@ -61,7 +64,9 @@ class Patched:
 
 
 Listener = Callable[[Changed | Patched], None]
-Keep = Callable[[str, Message, str | None], Awaitable[None]]
+Arrived = tuple[Message, str | None]
+"""A message, and the place in the stream after it when it came that way."""
+Keep = Callable[[str, Sequence[Arrived]], Awaitable[None]]
 
 
 class _Gap(Exception):
@@ -92,9 +97,9 @@ async def _nobody_listens(_: ConversationInfo) -> None:
 
 
 class Streams:
-    """The streams of one person. `keep(root_id, message, event_id)` stores a message with its place in the
-    stream, before it is told; `on_moved` is called when a stream has caught up or broken; `on_conversation`
-    when a conversation was renamed, archived or read elsewhere.
+    """The streams of one person. `keep(root_id, arrived)` stores messages with their places in the stream, in
+    one commit, before they are told; `on_moved` is called when a stream has caught up or broken;
+    `on_conversation` when a conversation was renamed, archived or read elsewhere.
     """
 
     def __init__(
@@ -213,10 +218,11 @@ class Streams:
                 last = await self._foundation.read(
                     lambda tx: store.last_event_id(tx, self._foundation.runtime_id, root.root_id)
                 )
-                async for event_id, event in stream_once(self._transport, path, last):
-                    attempt = 0
-                    root.refused = False
-                    await self._take(root, event_id, event)
+                async with aclosing(gathered(stream_once(self._transport, path, last))) as arrivals:
+                    async for events in arrivals:
+                        attempt = 0
+                        root.refused = False
+                        await self._take_all(root, events)
             except _Gap:
                 _log.info("person_stream_gap", conversation_id=root.root_id)
             except LoopError as error:
@@ -237,11 +243,20 @@ class Streams:
         root.lacking = frozenset()
         self._on_moved()
 
-    async def _take(self, root: _Root, event_id: str | None, event: StreamEvent) -> None:
+    async def _take_all(self, root: _Root, events: list[tuple[str | None, StreamEvent]]) -> None:
+        """In order; messages that follow each other are kept together."""
+        for _, alike in groupby(events, key=lambda one: type(one[1])):
+            together = list(alike)
+            arrived = [(one.message, event_id) for event_id, one in together if isinstance(one, MessageEvent)]
+            if arrived:
+                await self._take_messages(root, arrived)
+                continue
+            for _, event in together:
+                await self._take(root, event)
+
+    async def _take(self, root: _Root, event: StreamEvent) -> None:
         if isinstance(event, PingEvent):
             self._take_ping(root, event.ordinals)
-        elif isinstance(event, MessageEvent):
-            await self._take_message(root, event.message, event_id)
         elif isinstance(event, ConversationEvent):
             await self.on_conversation(event.conversation)
         elif isinstance(event, PatchEvent):
@@ -250,10 +265,15 @@ class Streams:
             root.view.messages.clear()
             root.seen.clear()
 
-    async def _take_message(self, root: _Root, message: Message, event_id: str | None) -> None:
-        place = message.conversation_id
-        root.seen[place] = max(root.seen.get(place, 0), message.ordinal)
-        await self._keep(root.root_id, message, event_id)
+    async def _take_messages(self, root: _Root, arrived: Sequence[Arrived]) -> None:
+        for message, _ in arrived:
+            place = message.conversation_id
+            root.seen[place] = max(root.seen.get(place, 0), message.ordinal)
+        await self._keep(root.root_id, arrived)
+        for message, _ in arrived:
+            self._show(root, message)
+
+    def _show(self, root: _Root, message: Message) -> None:
         wire = message.to_wire()
         root.view.take(Told(MESSAGE_EVENT, "", {"message": wire}))
         if root.view.messages.get(message.id) is not wire:
@@ -268,7 +288,7 @@ class Streams:
         before = root.view.messages.get(event.message_id)
         patch = {"message_id": event.message_id, "patch": event.patch}
         if root.view.take(Told(PATCH_EVENT, "", patch)):
-            await self._take_message(root, await self._loop.message(event.message_id), None)
+            await self._take_messages(root, [(await self._loop.message(event.message_id), None)])
             return
         after = root.view.messages.get(event.message_id)
         if after is not None and after is not before and is_shown(after["purpose"]):
