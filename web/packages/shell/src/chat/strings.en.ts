@@ -37,6 +37,7 @@ export const chat = {
   "chat.thinking": "Thinking …",
   "chat.quiet": "quiet for {time}",
   "chat.stop": "Stop",
+  "chat.stop_away": "Lineloop is not running. It can be stopped when it is back.",
   "chat.stopping": "Stopping …",
   "chat.stop_failed": "It could not be stopped:",
   "chat.stopped": "Stopped",

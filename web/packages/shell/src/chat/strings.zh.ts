@@ -37,6 +37,7 @@ export const chat: Translation<typeof english> = {
   "chat.thinking": "正在思考……",
   "chat.quiet": "已 {time} 没有动静",
   "chat.stop": "停止",
+  "chat.stop_away": "Lineloop 没有运行，恢复后才能停止。",
   "chat.stopping": "正在停止……",
   "chat.stop_failed": "没能停下来。",
   "chat.stopped": "已停止",

@@ -264,6 +264,26 @@ describe("writing", () => {
     expect(screen.queryByRole("button", { name: /Stop/ })).toBeNull();
     expect(button("Send")).toBeTruthy();
   });
+
+  test("while the Runtime is gone Stop asks nobody and says why, and keeps the keyboard", async () => {
+    show();
+    const run = message(1, { id: "run_1", purpose: "run", status: "streaming", conversation_id: "conv_p" });
+    await tell(() => core.snapshot({ messages: [run] }));
+    const stops = screen.getAllByRole("button", { name: "Stop" });
+    stops[0]?.focus();
+    await tell(() => core.link.set("gone"));
+    for (const stop of stops) {
+      expect(stop.getAttribute("aria-disabled")).toBe("true");
+      const reason = document.getElementById(stop.getAttribute("aria-describedby") ?? "");
+      expect(reason?.textContent).toContain("Lineloop is not running");
+      fireEvent.click(stop);
+    }
+    expect(document.activeElement).toBe(stops[0]);
+    expect(core.asks("stop_run")).toEqual([]);
+    await tell(() => core.link.set("online"));
+    fireEvent.click(stops[0] as HTMLElement);
+    expect(core.asks("stop_run")).toEqual([{ message_id: "run_1" }]);
+  });
 });
 
 describe("blocks", () => {

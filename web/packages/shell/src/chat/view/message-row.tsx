@@ -1,9 +1,10 @@
 // One row of the transcript: who, when, what, how it stands; and what one can do with it.
 
 import { PanelRight, RotateCcw, Square, X } from "lucide-react";
-import { memo, type ReactNode } from "react";
+import { memo, useId, type ReactNode } from "react";
 import { useForms, useText } from "../../i18n/index.ts";
 import { FIRST_THERE } from "../../runtime/chat-core.ts";
+import { useStore } from "../../runtime/store.ts";
 import { Blocks, ErrorBlock } from "../blocks/blocks.tsx";
 import { rowIdOf } from "../blocks/reply-card.tsx";
 import { useKeyed } from "../model/keyed.ts";
@@ -146,21 +147,46 @@ function Quiet({ messageId }: { readonly messageId: string }) {
   return quiet < QUIET_AFTER_MS ? null : <span className="quiet-for">{t("chat.quiet", { time: clockText(quiet) })}</span>;
 }
 
+/** How it stands with stopping a Run. While the Runtime is gone nobody hears of it: the button stays, and says why. */
+function useStop(messageId: string) {
+  const t = useText();
+  const { core, transcript } = useConversation();
+  const wish = useKeyed(transcript.stops, messageId);
+  const away = useStore(core.link) === "gone";
+  const reasonId = useId();
+  const asked = wish?.state === "asked";
+  return {
+    wish,
+    label: asked ? t("chat.stopping") : t("chat.stop"),
+    reason: away ? (
+      <span id={reasonId} hidden>
+        {t("chat.stop_away")}
+      </span>
+    ) : null,
+    // Not `disabled` for want of a Runtime: who is on it with the keyboard stays there and is told the reason.
+    button: {
+      type: "button",
+      disabled: asked,
+      "aria-disabled": away || undefined,
+      "aria-describedby": away ? reasonId : undefined,
+      title: away ? t("chat.stop_away") : undefined,
+      onClick: () => {
+        if (!away) void transcript.stop(messageId);
+      },
+    },
+  } as const;
+}
+
 function StopButton({ messageId }: { readonly messageId: string }) {
   const t = useText();
-  const { transcript } = useConversation();
-  const wish = useKeyed(transcript.stops, messageId);
+  const { wish, label, reason, button } = useStop(messageId);
   return (
     <>
-      <button
-        type="button"
-        className="stop-button"
-        disabled={wish?.state === "asked"}
-        onClick={() => void transcript.stop(messageId)}
-      >
+      <button {...button} className="stop-button">
         <Square size={11} fill="currentColor" aria-hidden />
-        {wish?.state === "asked" ? t("chat.stopping") : t("chat.stop")}
+        {label}
       </button>
+      {reason}
       {wish?.state === "failed" ? (
         <span className="stop-failed" role="alert">
           {t("chat.stop_failed")} {refusalText(t, wish.code)} <code>{wish.code}</code>
@@ -172,22 +198,14 @@ function StopButton({ messageId }: { readonly messageId: string }) {
 
 /** Stop where Send stands while nothing is written. */
 export function StopInstead({ messageId }: { readonly messageId: string }) {
-  const t = useText();
-  const { transcript } = useConversation();
-  const asked = useKeyed(transcript.stops, messageId)?.state === "asked";
-  const label = asked ? t("chat.stopping") : t("chat.stop");
+  const { label, reason, button } = useStop(messageId);
   return (
-    <button
-      type="button"
-      className="send-button"
-      data-stop="true"
-      disabled={asked}
-      aria-label={label}
-      title={label}
-      onClick={() => void transcript.stop(messageId)}
-    >
-      <Square size={13} fill="currentColor" aria-hidden />
-    </button>
+    <>
+      <button {...button} className="send-button" data-stop="true" aria-label={label} title={button.title ?? label}>
+        <Square size={13} fill="currentColor" aria-hidden />
+      </button>
+      {reason}
+    </>
   );
 }
 
