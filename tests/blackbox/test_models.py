@@ -52,9 +52,14 @@ class Talk:
         return self.system.call("GET", f"{self.path}?purpose=all&limit=200")["items"]
 
     def answers(self, count: int = 1) -> list[str]:
-        def said() -> list[str]:
+        return [block["content"] for block in self.blocks(count)]
+
+    def blocks(self, count: int = 1) -> list[dict[str, Any]]:
+        """The first block of each answer."""
+
+        def said() -> list[dict[str, Any]]:
             spoken = [m for m in self.messages() if m["actor"] == ASSISTANT and m["purpose"] == "speech"]
-            return [m["content"]["blocks"][0]["content"] for m in spoken] if len(spoken) >= count else []
+            return [m["content"]["blocks"][0] for m in spoken] if len(spoken) >= count else []
 
         return eventually(said, f"{count} answers", 40.0)
 
@@ -87,6 +92,8 @@ def test_a_model_is_chosen_on_the_first_screen_and_kept_and_its_key_stays_in_its
         talk.say("start a focus")
         page.shows()
         assert talk.answers(2)[1] == STARTED
+        # What a model writes is markdown; the demo says plain words.
+        assert [block["type"] for block in talk.blocks(2)] == ["text", "markdown"]
     assert talk.started() == (1, 1)
     asked = server.asked
     system.kill()

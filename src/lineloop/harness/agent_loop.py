@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from lineloop.harness.adapters.port import (
     Json,
@@ -80,7 +80,12 @@ class Prompt:
 
 
 class Model(Protocol):
-    """Whatever produces responses. `say` streams text of the response, in order; it must add up to `text`."""
+    """Whatever produces responses. `say` streams text of the response, in order; it must add up to `text`.
+
+    `text_block` is the type of block its words are: `text` as they stand, or `markdown`.
+    """
+
+    text_block: ClassVar[str]
 
     async def respond(self, prompt: Prompt, say: Say, io: RunIO) -> ModelResponse: ...
 
@@ -119,6 +124,9 @@ async def _respond(model: Model, prompt: Prompt, number: int, io: RunIO) -> Mode
     block_id = f"text-{number}"
     said = False
 
+    def block(text: str) -> Json:
+        return {"id": block_id, "type": model.text_block, "content": text}
+
     async def say(text: str) -> None:
         nonlocal said
         if not text:
@@ -129,13 +137,13 @@ async def _respond(model: Model, prompt: Prompt, number: int, io: RunIO) -> Mode
             )
         else:
             # A half-written block of an attempt that died is replaced as a whole.
-            await io.emit({"op": "set", "block": {"id": block_id, "type": "text", "content": text}})
+            await io.emit({"op": "set", "block": block(text)})
         said = True
         await io.flush()
 
     response = await model.respond(prompt, say, io)
     if not said and response.text:
-        await io.emit({"op": "set", "block": {"id": block_id, "type": "text", "content": response.text}})
+        await io.emit({"op": "set", "block": block(response.text)})
     await io.record(
         MODEL_RESPONSE,
         str(number),

@@ -26,7 +26,7 @@ from lineloop.operators.inbox import LateResult
 from lineloop.operators.operator import Operator
 from lineloop.operators.turn import Turn
 from lineloop.protocol.actors import OPERATOR, USER
-from lineloop.protocol.content import error_meta, text_content
+from lineloop.protocol.content import error_meta, text_content, writes_markdown
 from lineloop.protocol.errors import CapacityExceeded, Conflict, LoopError, NotFound
 from lineloop.protocol.messages import Message, MessageStatus, Purpose
 from lineloop.protocol.runs import Run, RunPhase
@@ -148,10 +148,13 @@ class Assistant:
         else:
             output = await turn.loop.message(run.message_id)
             harness = output.content.get("meta", {}).get("harness")
-            content = run.result.content
-            text = content if run.result.format == "text" else json.dumps(content)
+            content, in_words = run.result.content, run.result.format == "text"
             await turn.speak(
-                text_content(str(text), meta={"harness": harness} if harness else {}),
+                text_content(
+                    str(content) if in_words else json.dumps(content),
+                    markdown=in_words and writes_markdown(output.content),
+                    meta={"harness": harness} if harness else {},
+                ),
                 key=f"{message.id}/answer",
                 reply_to=message.id,
                 target=message.actor,

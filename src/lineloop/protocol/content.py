@@ -99,6 +99,11 @@ def _block_text(block: Mapping[str, Any]) -> str:
     return value if isinstance(value, str) else ""
 
 
+def writes_markdown(content: Mapping[str, Any]) -> bool:
+    """Whether words of an output are markdown; its result, which does not say so itself, reads as they do."""
+    return any(block.get("type") == MARKDOWN_BLOCK for block in content.get("blocks", ()))
+
+
 def envelope_of(content: Mapping[str, Any]) -> dict[str, Any] | None:
     """The raw envelope when the content is exactly one envelope block, else None."""
     blocks = content.get("blocks")

@@ -120,6 +120,7 @@ async def test_a_model_is_sent_what_was_said_and_its_words_are_the_result(world:
     assert [m["content"] for m in body["messages"][1:]] == ["one", "two", "hello"]
     message = await world.runs.message(run.message_id)
     assert message.content["meta"]["harness"] == {"target": TARGET}
+    assert [block["type"] for block in message.content["blocks"]] == ["markdown", "result"]
     (response,) = [e for e in await ledger(world, run) if e.type == "model.response"]
     assert response.facts["usage"] == {"input_tokens": 12, "output_tokens": 5}
 
@@ -297,7 +298,7 @@ async def test_after_a_take_over_a_recorded_response_is_not_asked_for_and_a_call
     lost = label == "harness.step" or (side == "before" and label != "harness.tool_result")
     assert (recorded, world.server.asked) == (2, 3 if lost else 2)
     output = await world.runs.message(run.message_id)
-    texts = [b["content"] for b in output.content["blocks"] if b["type"] == "text"]
+    texts = [b["content"] for b in output.content["blocks"] if b["type"] == "markdown"]
     assert texts == ["Started: tea 🍵, one minute; it is running."]
 
 

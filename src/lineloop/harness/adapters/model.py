@@ -31,6 +31,7 @@ from lineloop.harness.model_prompt import (
 from lineloop.harness.model_server import Endpoint, ModelRequest, ModelServer, read_along
 from lineloop.harness.model_stream import ResponsePieces
 from lineloop.harness.model_targets import MODEL_HARNESS, Family, parse_target
+from lineloop.protocol.content import MARKDOWN_BLOCK
 from lineloop.protocol.error_codes import ErrorCode
 
 REPAIR = "repair"
@@ -45,6 +46,7 @@ class ModelAdapter:
     replay: ClassVar[Replay] = Replay.SNAPSHOT
     cancel: ClassVar[Cancel] = Cancel.BEST_EFFORT
     label: ClassVar[str] = ""
+    text_block: ClassVar[str] = MARKDOWN_BLOCK
 
     def __init__(self, endpoint_of: EndpointOf) -> None:
         self._endpoint_of = endpoint_of

@@ -7,7 +7,7 @@ speech.signature).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from lineloop.harness.adapters.port import (
     Json,
@@ -23,6 +23,7 @@ from lineloop.harness.demo import speech
 from lineloop.harness.demo.arguments import fill_one
 from lineloop.harness.demo.commands import Command, parse_command
 from lineloop.harness.demo.matching import choose_tool
+from lineloop.protocol.content import TEXT_BLOCK
 
 ASK = "ask"
 CONFIRM = "confirm"
@@ -44,6 +45,8 @@ _GREETINGS = (
 
 class DemoScript:
     """A `Model` of the agent loop that follows rules."""
+
+    text_block: ClassVar[str] = TEXT_BLOCK
 
     async def respond(self, prompt: Prompt, say: Say, io: RunIO) -> ModelResponse:
         command = parse_command(prompt.request.text)
