@@ -404,6 +404,7 @@ export class Transcript {
   }
 
   #publishCauses(): void {
+    if (this.#calls.size === 0) return;
     const causes = callsByCause(this.#calls.values(), this.#root, (id) => this.#known.get(id));
     for (const id of this.causes.keys()) if (!causes.has(id)) this.causes.set(id, undefined);
     for (const [id, calls] of causes) {
@@ -422,8 +423,10 @@ export class Transcript {
       sayings.set(key, { key, state, text, target, reply_to_id, created_at, by: "runtime", code: code ?? null });
     }
     for (const saying of this.#paged.values()) if (!sayings.has(saying.key)) sayings.set(saying.key, saying);
-    for (const message of this.#root) {
-      if (message.actor.kind !== "user" || !sayings.delete(message.key)) continue;
+    // What was said is among the newest; while nothing is on its way the conversation is not gone through.
+    for (let place = this.#root.length; sayings.size > 0 && place > 0; place -= 1) {
+      const message = this.#root[place - 1];
+      if (message?.actor.kind !== "user" || !sayings.delete(message.key)) continue;
       this.#held.delete(message.key);
       this.#paged.delete(message.key);
     }
