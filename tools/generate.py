@@ -36,6 +36,8 @@ MODELS = {
     "run-body": ("requests", "RunBody"),
     "token-body": ("requests", "TokenBody"),
     "actor-body": ("requests", "ActorBody"),
+    "user-body": ("requests", "UserBody"),
+    "session-body": ("requests", "SessionBody"),
     "link-hello": ("link_requests", "LinkHello"),
     "link-frame": ("link_requests", "ClientFrame"),
     "runtime-envelope": ("envelopes", "RuntimeEnvelope"),

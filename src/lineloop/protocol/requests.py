@@ -23,7 +23,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from lineloop.kit import json as codec
-from lineloop.protocol.actors import MAX_PART_BYTES, Actor
+from lineloop.protocol.actors import MAX_PART_BYTES, USER, Actor
 from lineloop.protocol.content import Purpose
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import FieldError, InvalidRequest, LimitExceeded, LoopError, PatchInvalid
@@ -127,6 +127,13 @@ def _schema(value: dict[str, Any]) -> dict[str, Any]:
 def _distinct(value: list[str]) -> list[str]:
     if len(set(value)) != len(value):
         raise PydanticCustomError("value_error", "each source of tools is named once")
+    return value
+
+
+def _user_key(value: str) -> str:
+    _actor({"kind": USER, "key": value})
+    if "*" in value:
+        raise PydanticCustomError("value_error", "a person is one and no pattern")
     return value
 
 
@@ -363,6 +370,20 @@ class ActorBody(Body):
     display_name: Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
     description: Annotated[str, Field(max_length=2_000)] | None = None
     lease_ms: Annotated[int, Field(ge=1_000, le=MAX_LEASE_MS, strict=True)]
+
+
+class UserBody(Body):
+    """POST /v1/users; without a `key` the person gets a fresh one."""
+
+    key: Annotated[str, Field(min_length=1, max_length=MAX_PART_BYTES), AfterValidator(_user_key)] | None = (
+        None
+    )
+
+
+class SessionBody(Body):
+    """POST /v1/session: the code of an invitation, which works once."""
+
+    code: Annotated[str, Field(min_length=1, max_length=MAX_KEY_BYTES)]
 
 
 M = TypeVar("M", bound=BaseModel)

@@ -41,6 +41,7 @@ from lineloop.server.http.link_socket import link_routes
 from lineloop.server.http.messages import message_routes
 from lineloop.server.http.metrics import Metrics
 from lineloop.server.http.participants import participant_routes
+from lineloop.server.http.people import people_routes
 from lineloop.server.http.problems import install_handlers
 from lineloop.server.http.questions import question_routes
 from lineloop.server.http.rates import RateLimits
@@ -144,7 +145,7 @@ class Server:
     def _services(self, epoch: str) -> Services:
         settings = self.settings
         human = (
-            TrustedHeaderIdentity(settings.trusted_user_header)
+            TrustedHeaderIdentity(self.commits, settings.trusted_user_header)
             if settings.trusted_user_header
             else CookieIdentity(self.commits)
         )
@@ -187,6 +188,7 @@ class Server:
             participant_routes(services),
             blob_routes(services, self.blobs),
             identity_routes(services),
+            people_routes(services),
             health_routes(services),
             link_routes(services),
             run_routes(services, self.runs),
@@ -224,8 +226,13 @@ class Server:
         )
         self.services.relay = self.replicas.relay
         if is_postgres(settings.database):
-            ended = self.services.end_of_token
-            revocations = Revocations(commits, self.clock, ended, settings.sweep_seconds)
+            revocations = Revocations(
+                commits,
+                self.clock,
+                self.services.end_of_token,
+                self.services.end_of_person,
+                settings.sweep_seconds,
+            )
             self._tasks.spawn(revocations.run(), name="revocations")
         self.replicas.start(self._tasks)
 

@@ -84,6 +84,15 @@ class Grant:
         return self.pattern
 
     @property
+    def credential(self) -> str:
+        """A name of what was presented, without its secret; empty for the administrator and for parts that
+        live in the server's process.
+        """
+        if self.token_id is not None:
+            return self.token_id
+        return credential_of_person(self.pattern.key) if self.is_session else ""
+
+    @property
     def person(self) -> Actor | None:
         """The person this credential is, if it is one: only a person answers questions."""
         if self.is_admin:
@@ -117,6 +126,10 @@ def admin_grant() -> Grant:
 
 def person_grant(key: str) -> Grant:
     return Grant(Actor(USER, key), ORDINARY_VERBS, key, is_session=True)
+
+
+def credential_of_person(key: str) -> str:
+    return f"session of {key}"
 
 
 def is_pattern(actor: Actor) -> bool:

@@ -210,6 +210,26 @@ class ActorList(Document):
     next: str | None
 
 
+class UserLine(Document):
+    """A person; `signed_in`: there is a browser whose cookie counts."""
+
+    key: str
+    created_at: str
+    signed_in: bool
+    invited_until: str | None
+
+
+class InvitedDocument(UserLine):
+    """`code` is shown once; it lets the person in once, until `invited_until`."""
+
+    code: str
+
+
+class UserList(Document):
+    items: list[UserLine]
+    next: str | None
+
+
 class SessionDocument(Document):
     """`secret` is given once, together with the cookie; send it as X-Lineloop-Secret with every write."""
 

@@ -1,4 +1,4 @@
-"""Routes of identities: tokens, registered actors, a person's session."""
+"""Routes of identities: tokens and registered actors."""
 
 from __future__ import annotations
 
@@ -8,28 +8,24 @@ from starlette.responses import Response
 from lineloop.kit import json
 from lineloop.kit.clock import rfc3339
 from lineloop.protocol.actors import RUNTIME
-from lineloop.protocol.errors import ErrorCode, Unauthorized
+from lineloop.protocol.errors import ErrorCode
 from lineloop.protocol.requests import ActorBody, TokenBody, parse_body
-from lineloop.server.commit.accounts import CreateToken, create_person_in, create_token_in, revoke_token_in
-from lineloop.server.decide.access import Verb, decide_token, person_grant
+from lineloop.server.commit.accounts import CreateToken, create_token_in, revoke_token_in
+from lineloop.server.decide.access import Verb, decide_token
 from lineloop.server.http.bodies import raw_body
 from lineloop.server.http.documents import (
     ActorList,
     RegisteredActor,
-    SessionDocument,
     TokenDocument,
     TokenList,
     document,
 )
-from lineloop.server.http.identity import COOKIE
 from lineloop.server.http.lists import PageQuery, json_response, page_response
 from lineloop.server.http.participants import actor_of_path
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 from lineloop.server.store import identities
 from lineloop.server.store.identities import ActorRow, TokenRow
-
-COOKIE_SECONDS = 400 * 24 * 3600
 
 
 def identity_routes(services: Services) -> Routes:
@@ -97,31 +93,6 @@ def identity_routes(services: Services) -> Routes:
         items = [json.dumps(_actor_line(row)) for row in found[:limit]]
         last = found[limit - 1] if len(found) > limit else None
         return page_response(items, f"{last.kind}/{last.key}" if last else None)
-
-    @router.get("/session", openapi_extra=document(SessionDocument))
-    async def session(request: Request) -> Response:
-        """Who the person is; where sessions are open, a stranger becomes a new person with a cookie."""
-        try:
-            grant = await services.grant(request, Verb.READ)
-        except Unauthorized:
-            if not services.settings.open_sessions or "authorization" in request.headers:
-                raise
-        else:
-            return json_response({"user": grant.actor().to_wire(), "secret": None})
-        key, cookie, secret = ids.make("usr"), ids.secret(), ids.secret()
-        await commits.write(lambda tx: create_person_in(tx, commits.ctx, key, cookie, secret))
-        response = json_response({"user": person_grant(key).pattern.to_wire(), "secret": secret})
-        response.set_cookie(
-            COOKIE,
-            cookie,
-            max_age=COOKIE_SECONDS,
-            path="/",
-            secure=services.settings.secure_cookies,
-            httponly=True,
-            samesite="strict",
-        )
-        response.headers["cache-control"] = "no-store"
-        return response
 
     return router
 

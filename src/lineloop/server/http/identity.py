@@ -16,13 +16,19 @@ from lineloop.protocol.actors import USER, Actor
 from lineloop.protocol.errors import InvalidRequest, Unauthorized
 from lineloop.server.commit import Commits
 from lineloop.server.commit.accounts import digest_of, grant_of_token, person_of_cookie
-from lineloop.server.decide.access import Grant, Verb, admin_grant, person_grant
+from lineloop.server.decide.access import Grant, Verb, admin_grant, is_pattern, person_grant
 from lineloop.server.http.rates import RateLimits
+from lineloop.server.store import people
 
 COOKIE = "lineloop_user"
 SECRET_HEADER = "x-lineloop-secret"  # noqa: S105 (the header's name)
 MAX_CACHED_TOKENS = 10_000
 SAFE_METHODS = frozenset({"GET", "HEAD"})
+
+
+def address_of(request: HTTPConnection) -> str:
+    """Where a request came from, as far as the socket tells."""
+    return request.client.host if request.client else ""
 
 
 class HumanIdentity(Protocol):
@@ -58,17 +64,24 @@ class CookieIdentity:
 class TrustedHeaderIdentity:
     """People named by the proxy in front, which must set or remove the header on every request."""
 
-    def __init__(self, header: str) -> None:
+    def __init__(self, commits: Commits, header: str) -> None:
+        self._commits = commits
         self._header = header
 
     async def identify(self, request: HTTPConnection, *, writes: bool) -> Grant | None:  # noqa: ARG002
-        key = request.headers.get(self._header)
-        if not key:
+        named = request.headers.getlist(self._header)
+        if not named or not named[0]:
             return None
+        if len(named) > 1:
+            raise Unauthorized("the trusted header names several people")
         try:
-            return person_grant(Actor(USER, key).key)
+            grant = person_grant(Actor(USER, named[0]).key)
         except InvalidRequest as error:
             raise Unauthorized("the trusted header names nobody") from error
+        known = await self._commits.read(lambda tx: people.get(tx, grant.pattern.key))
+        if is_pattern(grant.pattern) or (known is not None and known.removed_at is not None):
+            raise Unauthorized("the trusted header names nobody who is let in")
+        return grant
 
 
 class Identity:
@@ -101,7 +114,7 @@ class Identity:
         try:
             grant = await self._presented(request)
         except Unauthorized:
-            self.rates.take_stranger(request.client.host if request.client else "")
+            self.rates.take_stranger(address_of(request))
             raise
         request.scope.setdefault("state", {})["grant"] = grant
         self.rates.take(grant)

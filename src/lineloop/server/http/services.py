@@ -15,7 +15,7 @@ from lineloop.protocol.errors import ErrorCode, NotFound
 from lineloop.server.commit import Commits
 from lineloop.server.commit.participation import conversation_not_found
 from lineloop.server.commit.visibility import visible_conversation
-from lineloop.server.decide.access import Grant, Verb
+from lineloop.server.decide.access import Grant, Verb, credential_of_person
 from lineloop.server.http.hot import HotRoutes
 from lineloop.server.http.identity import Identity
 from lineloop.server.http.link import Links
@@ -54,7 +54,11 @@ class Services:
         """The token was revoked: what it allowed, and what goes on because of it, ends in this process."""
         self.identity.revoke(token_id)
         self.links.end_of_token(token_id)
-        self.streams.end_of_token(token_id)
+        self.streams.end_of(token_id)
+
+    def end_of_person(self, key: str) -> None:
+        """The person's cookie counts no more: what goes on because of it ends in this process."""
+        self.streams.end_of(credential_of_person(key))
 
     def streamed(
         self,
@@ -74,7 +78,7 @@ class Services:
             headers=headers,
             media_type=media_type,
             streams=self.streams,
-            token_id=grant.token_id,
+            credential=grant.credential,
         )
 
     async def visible_conversation(self, grant: Grant, conversation_id: str) -> Conversation:

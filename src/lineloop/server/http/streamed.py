@@ -19,25 +19,25 @@ COMPLETE_SECONDS = 1.0
 
 
 class OpenStreams:
-    """Open answers by the token that asked for them."""
+    """Open answers by the credential that asked for them."""
 
     def __init__(self) -> None:
-        self._by_token: defaultdict[str, set[StreamedResponse]] = defaultdict(set)
+        self._open: defaultdict[str, set[StreamedResponse]] = defaultdict(set)
 
-    def add(self, token_id: str, response: StreamedResponse) -> Callable[[], None]:
+    def add(self, credential: str, response: StreamedResponse) -> Callable[[], None]:
         """Answers what takes it out again."""
-        self._by_token[token_id].add(response)
+        self._open[credential].add(response)
 
         def remove() -> None:
-            self._by_token[token_id].discard(response)
-            if not self._by_token[token_id]:
-                del self._by_token[token_id]
+            self._open[credential].discard(response)
+            if not self._open[credential]:
+                del self._open[credential]
 
         return remove
 
-    def end_of_token(self, token_id: str) -> None:
-        """A revoked token's streams end now."""
-        for response in list(self._by_token.get(token_id, ())):
+    def end_of(self, credential: str) -> None:
+        """The streams of a credential that counts no more end now."""
+        for response in list(self._open.get(credential, ())):
             response.end()
 
 
@@ -49,7 +49,7 @@ class StreamedResponse(Response):
         parts: AsyncIterator[str] | AsyncIterator[bytes],
         *,
         streams: OpenStreams,
-        token_id: str | None,
+        credential: str,
         status_code: int = 200,
         headers: Mapping[str, str] | None = None,
         media_type: str | None = None,
@@ -60,7 +60,7 @@ class StreamedResponse(Response):
         self.background = None
         self._started = False
         self._ended = asyncio.Event()
-        self._leave = streams.add(token_id, self) if token_id is not None else _nowhere
+        self._leave = streams.add(credential, self) if credential else _nowhere
         self.init_headers(headers)
 
     def end(self) -> None:
@@ -125,7 +125,7 @@ class StreamedResponse(Response):
 
 
 def _nowhere() -> None:
-    """Without a token there is nothing to take it out of."""
+    """Without a credential there is nothing to take it out of."""
 
 
 async def _gone(receive: Receive) -> Exception | None:

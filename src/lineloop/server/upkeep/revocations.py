@@ -1,4 +1,4 @@
-"""Tokens that were revoked through another server: they end here too, a moment later."""
+"""Tokens and people that were removed through another server: they end here too, a moment later."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import structlog
 from lineloop.kit.clock import Clock
 from lineloop.protocol.errors import LoopError
 from lineloop.server.commit import Commits
-from lineloop.server.store import identities
+from lineloop.server.store import identities, people
 
 # Servers' clocks may differ; what is looked at twice does no harm.
 MARGIN_MS = 10 * 60 * 1000
@@ -18,16 +18,25 @@ _log = structlog.get_logger(__name__)
 
 
 class Revocations:
-    """Looks every `sweep_seconds`; `revoked(token_id)` ends all that stands on a token."""
+    """Looks every `sweep_seconds`; `revoked(token_id)` ends all that stands on a token, `removed(key)` all
+    that stands on a person's cookie.
+    """
 
     def __init__(
-        self, commits: Commits, clock: Clock, revoked: Callable[[str], None], sweep_seconds: float
+        self,
+        commits: Commits,
+        clock: Clock,
+        revoked: Callable[[str], None],
+        removed: Callable[[str], None],
+        sweep_seconds: float,
     ) -> None:
         self._commits = commits
         self._clock = clock
         self._revoked = revoked
+        self._removed = removed
         self._sweep_seconds = sweep_seconds
         self._known: frozenset[str] = frozenset()
+        self._gone: frozenset[tuple[str, int]] = frozenset()
 
     async def run(self) -> None:
         while True:
@@ -39,7 +48,11 @@ class Revocations:
 
     async def _look(self) -> None:
         since = self._clock.now_ms() - MARGIN_MS
-        found = await self._commits.read(lambda tx: identities.revoked_since(tx, since))
+        found, gone = await self._commits.read(
+            lambda tx: (identities.revoked_since(tx, since), people.removed_since(tx, since))
+        )
         for token_id in found - self._known:
             self._revoked(token_id)
-        self._known = found
+        for key, _ in gone - self._gone:
+            self._removed(key)
+        self._known, self._gone = found, gone
