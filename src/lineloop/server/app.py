@@ -45,6 +45,8 @@ from lineloop.server.http.people import people_routes
 from lineloop.server.http.problems import install_handlers
 from lineloop.server.http.questions import question_routes
 from lineloop.server.http.rates import RateLimits
+from lineloop.server.http.refusal_routes import refusal_routes
+from lineloop.server.http.refusals import Refusals
 from lineloop.server.http.resources import resource_routes
 from lineloop.server.http.runs import run_routes
 from lineloop.server.http.searching import search_routes
@@ -93,6 +95,7 @@ class Server:
         self.admin_token = settings.admin_token or f"lla_{self.ids.secret()}"
         self.bus = Bus()
         self.metrics = Metrics()
+        self.refusals = Refusals(self.clock)
         self._tasks = Tasks("server")
         self._started = False
         self.db: Database
@@ -130,7 +133,9 @@ class Server:
             self._tasks.spawn(timekeeping.run(), name="timekeeping")
         epoch = await self.commits.write(self._introduce)
         self.services = self._services(epoch)
-        self.asgi = Edge(self._application(), self.services.hot, settings, self.ids, self.metrics)
+        self.asgi = Edge(
+            self._application(), self.services.hot, settings, self.ids, self.metrics, self.refusals
+        )
         self._keep_up()
         await self.runs.forget_leases()
         await self.runner.start()
@@ -161,6 +166,7 @@ class Server:
             rates=rates,
         )
         links.epoch = epoch
+        links.refused = self.refusals.note
         return Services(
             settings=settings,
             commits=self.commits,
@@ -174,6 +180,7 @@ class Server:
             epoch=epoch,
             hot=HotRoutes(),
             streams=OpenStreams(),
+            refusals=self.refusals,
         )
 
     def _application(self) -> Starlette:
@@ -189,6 +196,7 @@ class Server:
             blob_routes(services, self.blobs),
             identity_routes(services),
             people_routes(services),
+            refusal_routes(services),
             health_routes(services),
             link_routes(services),
             run_routes(services, self.runs),
@@ -196,7 +204,7 @@ class Server:
         ]
         every.append(document_routes([route for routes in every for route in routes.declared]))
         app = Starlette(routes=[route for routes in every for route in routes.served])
-        install_handlers(app)
+        install_handlers(app, self.refusals.of_request)
         return app
 
     def _keep_up(self) -> None:
@@ -211,6 +219,7 @@ class Server:
         self.care.start(self._tasks)
         self._tasks.spawn(folding.run(), name="folding")
         self._tasks.spawn(folding.sweep(), name="folding_sweep")
+        self._tasks.spawn(self.refusals.run(commits), name="refusals")
         self._tasks.spawn(timer.run(), name="questions")
         self._tasks.spawn(SilentStreams(commits, self.clock).run(), name="silent_streams")
         self._tasks.spawn(notifier.run(), name="notifier")

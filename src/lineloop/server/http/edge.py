@@ -24,6 +24,7 @@ from lineloop.server.http.blobs import UPLOAD_PATH
 from lineloop.server.http.hot import HotRoutes
 from lineloop.server.http.metrics import NO_ROUTE, Metrics
 from lineloop.server.http.problems import internal_error, problem_response
+from lineloop.server.http.refusals import Refusals
 from lineloop.server.settings import ServerSettings
 
 Message = MutableMapping[str, Any]
@@ -56,7 +57,13 @@ class Edge:
     """Wraps the application. `metrics` counts every answer by its status."""
 
     def __init__(
-        self, app: AsgiApp, hot: HotRoutes, settings: ServerSettings, ids: Ids, metrics: Metrics
+        self,
+        app: AsgiApp,
+        hot: HotRoutes,
+        settings: ServerSettings,
+        ids: Ids,
+        metrics: Metrics,
+        refusals: Refusals,
     ) -> None:
         self._app = app
         self._hot = hot
@@ -69,6 +76,7 @@ class Edge:
         self._name = ids.make("req")[:20]
         self._numbers = count(1)
         self._metrics = metrics
+        self._refusals = refusals
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -94,6 +102,7 @@ class Edge:
             else:
                 await self._app(scope, exchange.receive, exchange.send)
         except LoopError as error:
+            self._refusals.of_request(scope, error)
             await self._refuse(scope, exchange, receive, error)
         except Exception:
             if not exchange.left:
@@ -118,6 +127,7 @@ class Edge:
             self._check(scope)
         except LoopError as error:
             _log.info("link_refused", code=error.code)
+            self._refusals.of_request(scope, error)
             await receive()
             await send({"type": "websocket.close", "code": 1008, "reason": str(error.code)})
             return

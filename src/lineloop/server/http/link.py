@@ -198,6 +198,9 @@ class LinkSession:
             return frame
         if self._in_flight and all(answer.done for answer in self._in_flight[0][1]):
             frame_id, answers = self._in_flight.popleft()
+            for answer in answers:
+                if (refusal := answer.refusal) is not None:
+                    self._links.refused(refusal, "link", self._grant)
             if self._has_room_for_frames():
                 self._room.set()
             return ResultsFrame(frame_id, answers)
@@ -380,6 +383,7 @@ class Links:
         self.frame_bytes = frame_bytes
         self.body_bytes = body_bytes
         self.rates = rates
+        self.refused: Callable[[LoopError, str, Grant | None], None] = _unheard
         self.epoch = ""
         self._sessions: set[LinkSession] = set()
         self._draining = False
@@ -446,6 +450,10 @@ class Links:
     def close(self) -> None:
         for session in list(self._sessions):
             session.end()
+
+
+def _unheard(error: LoopError, action: str, grant: Grant | None) -> None:
+    """Nobody keeps an account of what is refused."""
 
 
 def _participant(conversation_id: str, kind: str, key: str) -> dict[str, str]:

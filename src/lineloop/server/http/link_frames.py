@@ -76,6 +76,12 @@ class Answer:
     def done(self) -> bool:
         return self.future is None or self.future.done()
 
+    @property
+    def refusal(self) -> LoopError | None:
+        """Why the item was refused, once it is done and if it was."""
+        failure = self.error if self.future is None else self.future.exception()
+        return failure if isinstance(failure, LoopError) else None
+
     def abandon(self) -> None:
         """Nobody reads it any more; the job runs on, and its failure must not count as unseen."""
         if self.future is not None:

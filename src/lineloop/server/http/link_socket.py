@@ -30,6 +30,8 @@ def link_routes(services: Services) -> Routes:
         try:
             session = await _welcomed(services, socket)
         except LoopError as error:
+            socket.scope.setdefault("state", {}).setdefault("route", "link")
+            services.refusals.of_request(socket.scope, error)
             await _refuse(socket, error)
             return
         except WebSocketDisconnect:

@@ -4,7 +4,7 @@ cause.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.applications import Starlette
@@ -52,11 +52,12 @@ def _methods(request: Request) -> list[str]:
     return sorted({method for methods in found for method in methods})
 
 
-def install_handlers(app: Starlette) -> None:
-    """Every refusal of the framework becomes a coded problem."""
+def install_handlers(app: Starlette, refused: Callable[[Mapping[str, Any], LoopError], None]) -> None:
+    """Every refusal of the framework becomes a coded problem; `refused` hears of those by a route."""
 
     async def loop_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, LoopError)
+        refused(request.scope, error)
         return refusal(request.scope, error)
 
     async def http_error(request: Request, error: Exception) -> Response:

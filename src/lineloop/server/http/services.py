@@ -20,6 +20,7 @@ from lineloop.server.http.hot import HotRoutes
 from lineloop.server.http.identity import Identity
 from lineloop.server.http.link import Links
 from lineloop.server.http.metrics import Metrics
+from lineloop.server.http.refusals import Refusals
 from lineloop.server.http.streamed import OpenStreams, StreamedResponse
 from lineloop.server.records import Conversation, StoredMessage
 from lineloop.server.settings import ServerSettings
@@ -44,6 +45,7 @@ class Services:
     epoch: str
     hot: HotRoutes
     streams: OpenStreams
+    refusals: Refusals
     ready: bool = False
     relay: Relay | None = None
 
