@@ -16,4 +16,5 @@ def main() -> None:
 
     with quick_start.importing():
         from lineloop.cli import commands
+        from lineloop.cli import people_commands as people_commands  # adds its words to the program
     commands.main()

@@ -25,6 +25,7 @@ async def workspace(world: OperatorWorld) -> str:
     return page.items[0].id
 
 
+@pytest.mark.requirement("L135")
 async def test_the_same_prompt_is_the_same_run_and_another_text_a_conflict(tmp_path: Path) -> None:
     async with operator_world(tmp_path) as world:
         place = await workspace(world)
