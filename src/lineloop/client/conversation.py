@@ -128,7 +128,10 @@ class Conversation:
         self._path = f"/v1/conversations/{segment(conversation_id)}"
 
     async def info(self) -> ConversationInfo:
-        """Name, owner and parent [read]. Raises LoopError `conversation_not_found`."""
+        """Name, owner and parent [read].
+
+        Raises LoopError `conversation_not_found`. Spec: spec/protocol.md §2.4.
+        """
         return ConversationInfo.from_wire((await self._get(self._path)).body)
 
     async def rename(self, name: str) -> ConversationInfo:
@@ -206,7 +209,8 @@ class Conversation:
     async def resource(self) -> dict[str, Any]:
         """The Conversation resource: spec, status, metadata [read].
 
-        `participant` reads an actor's line of it.
+        `participant` reads an actor's line of it. Raises LoopError `conversation_not_found`. Spec:
+        spec/protocol.md §9.1.
         """
         return (await self._get(f"{self._path}/resource")).body
 
@@ -228,7 +232,7 @@ class Conversation:
         return Page[Message].from_wire(answer.body, Message.from_wire)
 
     async def message(self, message_id: str) -> Message:
-        """One message [read]. Raises LoopError `message_not_found`."""
+        """One message [read]. Raises LoopError `message_not_found`. Spec: spec/protocol.md §2.1."""
         return Message.from_wire((await self._get(f"/v1/messages/{segment(message_id)}")).body)
 
     async def poll(

@@ -59,7 +59,7 @@ class Call:
         self._retry = retry
 
     async def get(self) -> Run:
-        """The durable state now [read]. Raises LoopError `run_not_found`."""
+        """The durable state now [read]. Raises LoopError `run_not_found`. Spec: spec/protocol.md §6.2."""
         answer = await self._retry.run(
             lambda: self._transport.request("GET", f"/v1/harness/runs/{segment(self.id)}")
         )
@@ -107,7 +107,7 @@ class Call:
         """The run at its end, whatever the end [read].
 
         Cancelling the wait, or closing the Loop, cancels no run. Raises ConnectionLost when the server could
-        not be observed, LoopError `run_not_found`.
+        not be observed, LoopError `run_not_found`. Spec: spec/protocol.md §6.2.
         """
         run = await self.get()
         if run.ended:
@@ -122,6 +122,7 @@ class Call:
 
         Raises the LoopError of a run that did not succeed: `run_cancelled`, `run_timed_out`,
         `run_outcome_unknown`, or the code it failed with. Partial output is never a result.
+        Spec: spec/protocol.md §6.3.
         """
         run = await self.wait()
         if run.phase is RunPhase.SUCCEEDED and run.result is not None:
@@ -136,7 +137,10 @@ class Call:
         )
 
     async def cancel(self) -> Run:
-        """Ask to stop the run; whether a remote agent stops depends on its harness [write]."""
+        """Ask to stop the run; whether a remote agent stops depends on its harness [write].
+
+        Repeating it is harmless. Raises LoopError `run_not_found`. Spec: spec/protocol.md §6.2.
+        """
         path = f"/v1/harness/runs/{segment(self.id)}/cancel"
         answer = await self._retry.run(lambda: self._transport.request("POST", path))
         return Run.from_wire(answer.body)

@@ -57,14 +57,17 @@ class QuestionHandle:
         self._retry = retry
 
     async def get(self) -> Question:
-        """The question now: pending or its one outcome [read]. Raises LoopError `question_not_found`."""
+        """The question now: pending or its one outcome [read].
+
+        Raises LoopError `question_not_found`. Spec: spec/protocol.md §6.1.
+        """
         return await self._retry.run(lambda: self._read(0.0))
 
     async def wait(self) -> Question:
         """The outcome, as soon as there is one: answered, dismissed, timeout or failure [read].
 
         Cancelling the wait leaves the question open; bound it with `with_timeout`. Raises LoopError when the
-        server stays away for minutes.
+        server stays away for minutes, and `question_not_found`. Spec: spec/protocol.md §6.1.
         """
         backoff = Backoff(0.1, 2.0, 10.0, 0.3)
         failures = 0
@@ -115,7 +118,7 @@ class Human:
     ) -> QuestionHandle:
         """Ask for a yes or no; the value is `accepted` or `declined`, and both are a success [write].
 
-        Raises as `ask`.
+        `timeout_seconds`: how long the person has. Raises as `ask`. Spec: spec/protocol.md §6.1.
         """
         body = _terms("confirm", question, options)
         labels = {

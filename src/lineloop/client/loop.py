@@ -79,7 +79,8 @@ class Loop:
     ) -> Self:
         """A Loop over HTTP, after the server has taken the token [read].
 
-        Raises InvalidRequest for a bad URL, Unauthorized, ConnectionLost when nobody answers.
+        Raises InvalidRequest for a bad URL, Unauthorized, ConnectionLost when nobody answers. Spec:
+        spec/protocol.md §8.1.
         """
         from lineloop.client.http import HttpTransport  # late: parts of one process need no network
 
@@ -92,7 +93,10 @@ class Loop:
         return loop
 
     async def check_token(self) -> None:
-        """Returns when the server has taken the token [read]. Raises Unauthorized, ConnectionLost."""
+        """Returns when the server has taken the token [read].
+
+        Raises Unauthorized, ConnectionLost. Spec: spec/protocol.md §8.1.
+        """
         with suppress(Forbidden):  # the token is known; what it may do, each verb will tell
             await self.conversations(limit=1)
 
@@ -128,7 +132,8 @@ class Loop:
     ) -> Page[ConversationInfo]:
         """Root conversations, or the process conversations of `parent_id` (of one `actor`) [read].
 
-        `archived`: False leaves archived ones out, True gives only those, None both.
+        `archived`: False leaves archived ones out, True gives only those, None both. `limit`: 50 by default,
+        500 at most. Raises InvalidRequest, Forbidden. Spec: spec/protocol.md §2.4, §5.3.
         """
         params = {
             "parent_id": parent_id,
@@ -184,7 +189,7 @@ class Loop:
         return self._blobs.download(blob_hash, message_id)
 
     async def message(self, message_id: str) -> Message:
-        """One message [read]. Raises LoopError `message_not_found`."""
+        """One message [read]. Raises LoopError `message_not_found`. Spec: spec/protocol.md §2.1."""
         answer = await self._retry.run(
             lambda: self._transport.request("GET", f"/v1/messages/{segment(message_id)}")
         )

@@ -95,7 +95,10 @@ class MessageHandle:
             await self._send(body)
 
     async def write(self, text: str) -> None:
-        """Append text to the block `text`, which the first call creates [write]. Raises as `emit`."""
+        """Append text to the block `text`, which the first call creates [write].
+
+        Raises as `emit`. Spec: spec/protocol.md §3.4.
+        """
         async with self._one_at_a_time:
             self._refuse_when_ended()
             known = any(block.get("id") == TEXT_BLOCK for block in self.value.get("blocks", ()))

@@ -54,7 +54,8 @@ class Presence:
     ) -> Registration:
         """List this actor as present, and keep renewing until closed, whoever called [write].
 
-        Returns after the first registration. Raises LoopError `forbidden`, InvalidRequest.
+        Returns after the first registration; `lease_seconds`: 1 s to a day. Raises LoopError `forbidden`,
+        InvalidRequest. Spec: spec/protocol.md §8.6.
         """
         actor = Actor(self._kind, key)
         body: dict[str, Any] = {"display_name": display_name, "lease_ms": round(lease_seconds * 1000)}
@@ -65,7 +66,10 @@ class Presence:
         return Registration(actor, renewals)
 
     async def list(self) -> list[dict[str, Any]]:
-        """The live operators and harnesses of the server, of every kind [read]."""
+        """The live operators and harnesses of the server, of every kind [read].
+
+        Raises Forbidden. Spec: spec/protocol.md §8.6.
+        """
         answer = await self._retry.run(lambda: self._transport.request("GET", "/v1/actors"))
         return answer.body["items"]
 
