@@ -24,10 +24,11 @@ WRITERS = 8
 TOKENS = ("The ", "report ", "says ", "that ", "**most** ", "of ", "it ", "is ", "`done`", ".\n\n")
 LAST_WORD = "Finished."
 
-# Goes up again and again until everything was fetched, then down to the end.
+# Goes up again and again until everything was fetched, then down to the end. Only rows near what is seen stand in the
+# document; how many there are, the log says.
 LOAD_ALL = """async (messages) => {
   const log = document.querySelector("[role=log]");
-  const rows = () => log.querySelectorAll(".row").length;
+  const rows = () => Number(log.dataset.rows);
   const end = performance.now() + 60_000;
   while (rows() < messages && performance.now() < end) {
     log.scrollTop = 0;
@@ -63,13 +64,13 @@ class LongConversation:
 
     def __enter__(self) -> LongConversation:
         with ThreadPoolExecutor(WRITERS) as pool:
-            list(pool.map(self._speak, range(1, self._messages)))
+            list(pool.map(self.speak, range(1, self._messages)))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
-    def _speak(self, number: int) -> None:
+    def speak(self, number: int) -> None:
         text = f"Message {number}. " + "It has some words and a little more. " * (number % 6)
         body: Json = {"key": f"m{number}", "text": text, "target": PERSON}
         self._post(f"/conversations/{self._id}/messages", body)

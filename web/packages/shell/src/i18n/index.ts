@@ -4,7 +4,6 @@
 //
 // Other parts of the shell add their entries in their own `strings.<language>.ts`, joined in en.ts and zh.ts.
 
-import { useMemo } from "react";
 import { Store, useStore } from "../runtime/store.ts";
 import { en } from "./en.ts";
 import { fill, type Entry, type Fill, type Forms, type Values } from "./text.ts";
@@ -74,13 +73,23 @@ export function useLanguage(): Language {
   return useStore(language);
 }
 
+// Made once for each language: the forms of Intl cost more than all else that a row of the transcript needs.
+const forms = new Map<Language, Forms>();
+const texts = new Map<Language, Text>();
+
+function kept<T>(made: Map<Language, T>, chosen: Language, make: (chosen: Language) => T): T {
+  const known = made.get(chosen);
+  if (known !== undefined) return known;
+  const fresh = make(chosen);
+  made.set(chosen, fresh);
+  return fresh;
+}
+
 /** The text of the chosen language, for components. */
 export function useText(): Text {
-  const chosen = useStore(language);
-  return useMemo(() => makeText(chosen), [chosen]);
+  return kept(texts, useStore(language), makeText);
 }
 
 export function useForms(): Forms {
-  const chosen = useStore(language);
-  return useMemo(() => makeForms(chosen), [chosen]);
+  return kept(forms, useStore(language), makeForms);
 }

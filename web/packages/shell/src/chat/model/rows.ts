@@ -20,7 +20,7 @@ export interface Page {
   readonly rows: readonly Row[];
 }
 
-export const PAGE_ORDINALS = 50;
+export const PAGE_ORDINALS = 20;
 const LIVE_PAGE = "live";
 const PERSON = "user";
 
@@ -105,17 +105,29 @@ export function reusePages(before: readonly Page[], after: readonly Page[]): rea
   const known = new Map(before.map((page) => [page.key, page]));
   const pages = after.map((page) => {
     const old = known.get(page.key);
-    return old !== undefined && sameRows(old.rows, page.rows) ? old : page;
+    if (old === undefined) return page;
+    return sameRows(old.rows, page.rows) ? old : { key: page.key, rows: reuseRows(old.rows, page.rows) };
   });
   return pages.length === before.length && pages.every((page, index) => page === before[index]) ? before : pages;
 }
+
+function reuseRows(before: readonly Row[], after: readonly Row[]): readonly Row[] {
+  const known = new Map(before.map((row) => [row.key, row]));
+  return after.map((row) => {
+    const old = known.get(row.key);
+    return old !== undefined && isSame(old, row) ? old : row;
+  });
+}
+
+const isSame = (one: Row, other: Row): boolean =>
+  one.key === other.key && one.id === other.id && one.kind === other.kind && one.at === other.at;
 
 function sameRows(one: readonly Row[], other: readonly Row[]): boolean {
   return (
     one.length === other.length &&
     one.every((row, index) => {
       const peer = other[index];
-      return peer !== undefined && row.key === peer.key && row.id === peer.id && row.kind === peer.kind;
+      return peer !== undefined && isSame(row, peer);
     })
   );
 }

@@ -107,19 +107,33 @@ export function OpenChat(props: OpenChatProps) {
 /** Tells the Runtime what was seen: the end of the conversation, in a page that is looked at. */
 function useMarkRead(core: ChatCore, conversationId: string, ordinal: number): void {
   const [visible, setVisible] = useState(() => document.visibilityState !== "hidden");
-  const marked = useRef(0);
+  const marked = useRef({ told: 0, wanted: 0, busy: false });
   useEffect(() => {
     const look = () => setVisible(document.visibilityState !== "hidden");
     document.addEventListener("visibilitychange", look);
     return () => document.removeEventListener("visibilitychange", look);
   }, []);
   useEffect(() => {
-    if (!visible || ordinal <= marked.current) return;
-    const before = marked.current;
-    marked.current = ordinal;
-    core.dispatch("mark_read", { conversation_id: conversationId, ordinal }).catch(() => {
-      marked.current = before;
-    });
+    const mark = marked.current;
+    if (!visible || ordinal <= mark.wanted) return;
+    mark.wanted = ordinal;
+    // One at a time, and then the newest: of many messages that come in a row only the last is told.
+    const tell = async () => {
+      if (mark.busy) return;
+      mark.busy = true;
+      try {
+        while (mark.wanted > mark.told) {
+          const told = mark.wanted;
+          await core.dispatch("mark_read", { conversation_id: conversationId, ordinal: told });
+          mark.told = told;
+        }
+      } catch {
+        mark.wanted = mark.told;
+      } finally {
+        mark.busy = false;
+      }
+    };
+    void tell();
   }, [core, conversationId, ordinal, visible]);
 }
 
