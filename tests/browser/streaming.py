@@ -24,8 +24,8 @@ WRITERS = 8
 TOKENS = ("The ", "report ", "says ", "that ", "**most** ", "of ", "it ", "is ", "`done`", ".\n\n")
 LAST_WORD = "Finished."
 
-# Goes up again and again until everything was fetched, then down to the end. Only rows near what is seen stand in the
-# document; how many there are, the log says.
+# Goes up again and again until everything was fetched, then down to the end. Only rows near what is seen
+# stand in the document; how many there are, the log says.
 LOAD_ALL = """async (messages) => {
   const log = document.querySelector("[role=log]");
   const rows = () => Number(log.dataset.rows);
