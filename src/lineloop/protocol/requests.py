@@ -23,6 +23,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from lineloop.kit import json as codec
+from lineloop.protocol import body_schemas
 from lineloop.protocol.actors import MAX_PART_BYTES, USER, Actor
 from lineloop.protocol.content import Purpose
 from lineloop.protocol.error_codes import ErrorCode
@@ -130,6 +131,10 @@ def _distinct(value: list[str]) -> list[str]:
     return value
 
 
+def _integer(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _user_key(value: str) -> str:
     _actor({"kind": USER, "key": value})
     if "*" in value:
@@ -137,27 +142,25 @@ def _user_key(value: str) -> str:
     return value
 
 
-_ACTOR_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "kind": {"type": "string", "minLength": 1, "maxLength": MAX_PART_BYTES},
-        "key": {"type": "string", "minLength": 1, "maxLength": MAX_PART_BYTES},
-    },
-    "required": ["kind", "key"],
-    "additionalProperties": False,
-}
-
-Key = Annotated[str, Field(min_length=1), AfterValidator(_key)]
+# JSON has one kind of number: 2.0 is the integer 2, as JSON Schema has it.
+WHOLE = BeforeValidator(_integer)
+Key = Annotated[str, Field(min_length=1, json_schema_extra=body_schemas.KEY), AfterValidator(_key)]
+Name = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_NAME_LENGTH, json_schema_extra=body_schemas.NAME),
+    AfterValidator(_name),
+]
+UserKey = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_PART_BYTES, json_schema_extra=body_schemas.USER_KEY),
+    AfterValidator(_user_key),
+]
 Id = Annotated[str, Field(min_length=1, max_length=128)]
 Meta = Annotated[dict[str, Any], AfterValidator(_meta)]
-ActorField = Annotated[Actor, PlainValidator(_actor), WithJsonSchema(_ACTOR_SCHEMA)]
-ActorPattern = Annotated[
-    Actor,
-    PlainValidator(_actor_pattern),
-    WithJsonSchema({"anyOf": [_ACTOR_SCHEMA, {"type": "string", "pattern": "^.+/[^/]+$"}]}),
-]
-Offset = Annotated[int, Field(ge=0, le=2**53 - 1, strict=True)]
-Seq = Annotated[int, Field(ge=1, le=2**53 - 1, strict=True)]
+ActorField = Annotated[Actor, PlainValidator(_actor), WithJsonSchema(body_schemas.ACTOR)]
+ActorPattern = Annotated[Actor, PlainValidator(_actor_pattern), WithJsonSchema(body_schemas.ACTOR_PATTERN)]
+Offset = Annotated[int, Field(ge=0, le=2**53 - 1, strict=True), WHOLE]
+Seq = Annotated[int, Field(ge=1, le=2**53 - 1, strict=True), WHOLE]
 ToolSource = Literal["inventory", "human"]
 Patch = Annotated[dict[str, Any], AfterValidator(_patch)]
 
@@ -178,7 +181,9 @@ class ConversationBody(Body):
 class ConversationChangeBody(Body):
     """PATCH /v1/conversations/{id}; what is left out stays as it is."""
 
-    name: Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH), AfterValidator(_name)] | None = None
+    model_config = ConfigDict(json_schema_extra=body_schemas.some_of("name", "archived"))
+
+    name: Name | None = None
     archived: Annotated[bool, Field(strict=True)] | None = None
 
     @model_validator(mode="after")
@@ -191,14 +196,14 @@ class ConversationChangeBody(Body):
 class ReadBody(Body):
     """PUT /v1/conversations/{id}/read"""
 
-    ordinal: Annotated[int, Field(strict=True, ge=0, le=MAX_ORDINAL)]
+    ordinal: Annotated[int, Field(ge=0, le=MAX_ORDINAL, strict=True), WHOLE]
 
 
 class ParticipantBody(Body):
     """POST /v1/conversations/{id}/participants: who is invited."""
 
-    kind: str
-    key: str
+    kind: Annotated[str, WithJsonSchema(body_schemas.ACTOR_KIND)]
+    key: Annotated[str, WithJsonSchema(body_schemas.ACTOR_KEY)]
 
     @model_validator(mode="after")
     def _is_an_actor(self) -> Self:
@@ -259,7 +264,7 @@ class PollBody(Body):
 
     actor: ActorField | None = None
     after: Offset | None = None
-    limit: Annotated[int, Field(ge=1, le=MAX_PAGE, strict=True)] = 100
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE, strict=True), WHOLE] = 100
     purpose: Annotated[list[Purpose], Field(max_length=len(Purpose))] | None = None
 
 
@@ -292,7 +297,7 @@ class QuestionBody(Body):
     choices: Annotated[list[Choice], Field(max_length=MAX_CHOICES)] = []
     allow_other: Annotated[bool, Field(strict=True)] = False
     labels: Labels | None = None
-    timeout_ms: Annotated[int, Field(ge=1, le=MAX_QUESTION_TIMEOUT_MS, strict=True)]
+    timeout_ms: Annotated[int, Field(ge=1, le=MAX_QUESTION_TIMEOUT_MS, strict=True), WHOLE]
     reply_to_id: Id | None = None
     actor: ActorField | None = None
 
@@ -314,6 +319,8 @@ class QuestionBody(Body):
 
 class AnswerBody(Body):
     """POST /v1/questions/{id}/answer; a value or a dismissal."""
+
+    model_config = ConfigDict(json_schema_extra=body_schemas.exactly_one("value", "dismiss"))
 
     reply_to_id: Id
     value: Annotated[str, Field(min_length=1, max_length=MAX_QUESTION_TEXT_LENGTH)] | None = None
@@ -349,7 +356,7 @@ class RunBody(Body):
     actor: ActorField | None = None
     recipient: ActorField | None = None
     meta: Meta | None = None
-    timeout_ms: Annotated[int, Field(ge=1, le=MAX_RUN_TIMEOUT_MS, strict=True)] = 30 * 60 * 1000
+    timeout_ms: Annotated[int, Field(ge=1, le=MAX_RUN_TIMEOUT_MS, strict=True), WHOLE] = 30 * 60 * 1000
 
 
 class TokenBody(Body):
@@ -369,15 +376,13 @@ class ActorBody(Body):
 
     display_name: Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
     description: Annotated[str, Field(max_length=2_000)] | None = None
-    lease_ms: Annotated[int, Field(ge=1_000, le=MAX_LEASE_MS, strict=True)]
+    lease_ms: Annotated[int, Field(ge=1_000, le=MAX_LEASE_MS, strict=True), WHOLE]
 
 
 class UserBody(Body):
     """POST /v1/users; without a `key` the person gets a fresh one."""
 
-    key: Annotated[str, Field(min_length=1, max_length=MAX_PART_BYTES), AfterValidator(_user_key)] | None = (
-        None
-    )
+    key: UserKey | None = None
 
 
 class SessionBody(Body):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -55,6 +57,21 @@ def test_a_port_is_remembered_and_a_taken_one_is_named(tmp_path: Path) -> None:
     again = bind(None, tmp_path, "server")
     assert port_of(again) == port
     again.close()
+
+
+async def test_the_pieces_of_an_answer_do_not_wait_for_each_other_on_any_event_loop(tmp_path: Path) -> None:
+    seen: asyncio.Queue[int] = asyncio.Queue()
+
+    class Noting(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            taken: socket.socket = transport.get_extra_info("socket")
+            seen.put_nowait(taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    listener = bind(0, tmp_path, "server")
+    serving = await asyncio.get_running_loop().create_server(Noting, sock=listener)
+    with socket.create_connection(("127.0.0.1", port_of(listener))):
+        assert await seen.get() != 0
+    serving.close()
 
 
 def test_a_remembered_port_that_is_taken_is_left_for_another(tmp_path: Path) -> None:

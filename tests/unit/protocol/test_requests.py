@@ -225,3 +225,14 @@ def test_a_whole_frame_is_the_same_as_text_and_as_value() -> None:
 def test_a_frame_that_is_broken_itself_is_refused(raw: bytes) -> None:
     with pytest.raises(LoopError):
         parse_link_frame(raw)
+
+
+@pytest.mark.parametrize("text", ["2.0", "2", "2e0"])
+def test_an_integer_is_one_however_it_is_written(text: str) -> None:
+    body = parse_body(EndBody, f'{{"seq":{text}}}')
+    assert (body.seq, type(body.seq)) == (2, int)
+
+
+@pytest.mark.parametrize("text", ["2.5", '"2"', "true", "1e300", "0.0"])
+def test_what_is_no_integer_in_its_range_is_refused(text: str) -> None:
+    assert pointers(refusal(EndBody, f'{{"seq":{text}}}'.encode())) == ["/seq"]

@@ -11,12 +11,13 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 from urllib.parse import quote
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 from starlette.requests import Request
 from starlette.responses import Response
 
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.attachments import HASH_PREFIX, Blob, is_blob_hash, media_type_of
+from lineloop.protocol.body_schemas import ACTOR_TEXT
 from lineloop.protocol.errors import ConnectionLost, ErrorCode, InvalidRequest
 from lineloop.server.blobs import BlobStore, BlobWriter
 from lineloop.server.blobs.port import new_place
@@ -35,14 +36,15 @@ _UPLOAD_ERRORS = (
     ErrorCode.OVERLOADED,
     ErrorCode.REQUEST_TIMEOUT,
 )
+_HASH: dict[str, JsonValue] = {"pattern": "^sha256:[0-9a-f]{64}$"}
 _SANDBOX = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 
 class UploadQuery(Query):
     """`hash`: what the bytes must be. `actor`: who brings them, where the credential fits several."""
 
-    hash: Annotated[str | None, Field(max_length=128)] = None
-    actor: Annotated[str | None, Field(max_length=300)] = None
+    hash: Annotated[str | None, Field(max_length=128, json_schema_extra=_HASH)] = None
+    actor: Annotated[str | None, Field(max_length=300, json_schema_extra=ACTOR_TEXT)] = None
 
 
 class DownloadQuery(Query):

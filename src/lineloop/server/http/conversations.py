@@ -13,6 +13,7 @@ from starlette.responses import Response
 from lineloop.kit import json
 from lineloop.kit.database import Tx
 from lineloop.protocol.actors import Actor
+from lineloop.protocol.body_schemas import ACTOR_TEXT
 from lineloop.protocol.errors import ErrorCode, InvalidRequest, LimitExceeded
 from lineloop.protocol.messages import ConversationInfo
 from lineloop.protocol.requests import (
@@ -41,6 +42,7 @@ from lineloop.server.http.services import Services
 from lineloop.server.http.sse import Viewer
 
 _ARCHIVED = {"true": True, "false": False, "any": None}
+_EXPORTS = tuple(one.media_type.partition(";")[0] for one in ExportFormat)
 _MISSING = (ErrorCode.CONVERSATION_NOT_FOUND,)
 EVENT_STREAM = "text/event-stream"
 EPOCH_HEADER = "x-lineloop-epoch"
@@ -48,7 +50,7 @@ EPOCH_HEADER = "x-lineloop-epoch"
 
 class ConversationsQuery(PageQuery):
     parent_id: Annotated[str | None, Field(max_length=128)] = None
-    actor: Annotated[str | None, Field(max_length=300)] = None
+    actor: Annotated[str | None, Field(max_length=300, json_schema_extra=ACTOR_TEXT)] = None
     archived: Literal["true", "false", "any"] = "false"
 
 
@@ -142,7 +144,10 @@ def conversation_routes(services: Services) -> Routes:
         answer = {"conversation_id": conversation_id, "ordinal": read.ordinal, "unread": read.unread}
         return json_response(answer)
 
-    @router.get("/conversations/{conversation_id}/stream", openapi_extra=document(None, errors=_MISSING))
+    @router.get(
+        "/conversations/{conversation_id}/stream",
+        openapi_extra=document(None, errors=_MISSING, media_types=(EVENT_STREAM,)),
+    )
     async def stream_conversation(request: Request, conversation_id: str) -> Response:
         """Server-sent events `message`, `patch`, `ping`; `Last-Event-ID` resumes."""
         grant = await services.grant(request, Verb.READ)
@@ -160,7 +165,7 @@ def conversation_routes(services: Services) -> Routes:
 
     @router.get(
         "/conversations/{conversation_id}/export",
-        openapi_extra=document(None, errors=_MISSING),
+        openapi_extra=document(None, errors=_MISSING, media_types=_EXPORTS),
         query=ExportQuery,
     )
     async def export(request: Request, conversation_id: str, query: ExportQuery) -> Response:

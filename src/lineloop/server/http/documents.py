@@ -296,17 +296,20 @@ def document(
     errors: Sequence[ErrorCode] = (),
     raw_body: bool = False,
     public: bool = False,
+    media_types: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The `openapi_extra` of a route: its body, its answers, and the problems it may answer with.
 
     A body without required fields may be left out. `raw_body`: bytes of any kind are sent. `public`:
-    nobody is asked for a credential.
+    nobody is asked for a credential. `media_types`: the answer is text of these, no JSON of a model.
     """
     responses: dict[str, Any] = {}
     for status in statuses:
         responses[str(status)] = {"description": "Done"}
         if answer is not None:
             responses[str(status)]["content"] = _content(answer)
+        elif media_types:
+            responses[str(status)]["content"] = {name: {} for name in media_types}
     by_status: dict[int, list[str]] = {}
     common = [code for code in _COMMON if not public or code not in _OF_CREDENTIALS]
     for code in (*common, *(_WITH_BODY if body is not None else ()), *errors):

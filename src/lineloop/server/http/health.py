@@ -52,7 +52,7 @@ def health_routes(services: Services) -> Routes:
             {"status": "ready", "epoch": services.epoch, "relay": relay_state(services.relay)}
         )
 
-    @router.get("/metrics", openapi_extra=document(None))
+    @router.get("/metrics", openapi_extra=document(None, media_types=("text/plain",)))
     async def metrics(request: Request) -> Response:
         """Numbers in the Prometheus text format, for whoever has a credential that may read."""
         await services.grant(request, Verb.READ)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field, JsonValue
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -37,12 +40,21 @@ class RefusalList(Document):
     next: str | None
 
 
+_CURSOR: dict[str, JsonValue] = {"pattern": r"^([0-9]{1,15}(\..*)?)?$"}
+
+
+class RefusalsQuery(PageQuery):
+    """`after` is the `next` of the page before."""
+
+    after: Annotated[str, Field(max_length=300, json_schema_extra=_CURSOR)] = ""
+
+
 def refusal_routes(services: Services) -> Routes:
     router = Routes(prefix="/v1", tags=["refusals"])
     commits = services.commits
 
-    @router.get("/refusals", openapi_extra=document(RefusalList), query=PageQuery)
-    async def list_refusals(request: Request, query: PageQuery) -> Response:
+    @router.get("/refusals", openapi_extra=document(RefusalList), query=RefusalsQuery)
+    async def list_refusals(request: Request, query: RefusalsQuery) -> Response:
         """What was refused to whom, the newest first."""
         await services.grant(request, Verb.ADMIN)
         before_at, before_id = _place(query.after)

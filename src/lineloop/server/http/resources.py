@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, JsonValue
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -48,6 +48,7 @@ _DISCOVERY: dict[str, Any] = {
         }
     ],
 }
+_SELECTOR: dict[str, JsonValue] = {"pattern": "^([^,=]*[^,=!]=[^,]*(,[^,=]*[^,=!]=[^,]*)*)?$"}
 _GROUP_VERSION = {"groupVersion": API_VERSION, "version": VERSION}
 _GROUP: dict[str, Any] = {
     "kind": "APIGroup",
@@ -67,7 +68,9 @@ class ViewQuery(Query):
 class ListQuery(ViewQuery):
     """The parameters of Kubernetes, by its names. Raises InvalidRequest for a version that is none."""
 
-    selector: Annotated[str | None, Field(alias="labelSelector", max_length=1000)] = None
+    selector: Annotated[
+        str | None, Field(alias="labelSelector", max_length=1000, json_schema_extra=_SELECTOR)
+    ] = None
     watch: bool = False
     version: Annotated[str, Field(alias="resourceVersion", max_length=20, pattern="^[0-9]*$")] = ""
     timeout_seconds: Annotated[int, Field(alias="timeoutSeconds", ge=0, le=MAX_WATCH_SECONDS)] = 0

@@ -118,7 +118,10 @@ def run_routes(services: Services, runs: RunCommits) -> Routes:
         cursor = str(found[limit - 1].seq) if len(found) > limit else None
         return json_response({"items": items, "next": cursor})
 
-    @router.get("/{run_id}/stream", openapi_extra=document(None, errors=_MISSING))
+    @router.get(
+        "/{run_id}/stream",
+        openapi_extra=document(None, errors=_MISSING, media_types=("text/event-stream",)),
+    )
     async def stream_run(request: Request, run_id: str) -> Response:
         """Server-sent events `message` and `patch` of the output, until the ended message."""
         grant = await services.grant(request, Verb.READ)

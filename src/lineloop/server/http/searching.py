@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -24,6 +24,8 @@ DEFAULT_HITS, MAX_HITS = 20, 100
 
 class SearchQuery(Query):
     """`q` is free text; no character in it is special but the double quote."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["q"]})
 
     q: Annotated[str | None, Field(max_length=MAX_QUERY_LENGTH)] = None
     conversation_id: Annotated[str | None, Field(max_length=128)] = None
