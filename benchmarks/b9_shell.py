@@ -86,7 +86,7 @@ async def measure(folder: Path) -> Report:
         single("fetched before the shell works, compressed", "KiB", [initial_kib()], Goal("<=", 150.0)),
     ]
     report.notes = [
-        "Real Runtime and real Chromium on one machine; all 2,000 messages stand in the page.",
+        "Real Runtime and real Chromium on one machine; the page has all 2,000 messages.",
         "Script and tasks are time on the processor; gaps are by the clock.",
     ]
     return report

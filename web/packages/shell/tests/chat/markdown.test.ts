@@ -1,16 +1,14 @@
 // @vitest-environment jsdom
+import { renderToStaticMarkup } from "react-dom/server";
+import { createElement } from "react";
 import { describe, expect, test } from "vitest";
-import { GrowingMarkdown } from "../../src/chat/markdown/growing.ts";
+import { MarkdownBlock } from "../../src/chat/blocks/markdown-block.tsx";
 import { safeHtml } from "../../src/chat/markdown/policy.ts";
 import { hostOf, htmlOf } from "../../src/chat/markdown/render.ts";
 import { highlighted } from "../../src/chat/blocks/highlight.ts";
 import { WORDS } from "../../dev/scene-words.ts";
 
-const html = (text: string): string =>
-  new GrowingMarkdown()
-    .read(text, false)
-    .map((part) => (part.kind === "html" ? String(part.html) : part.text))
-    .join("\n");
+const html = (text: string): string => renderToStaticMarkup(createElement(MarkdownBlock, { text, open: false }));
 
 describe("what markdown may bring into the page", () => {
   test("[L190] bold and code are shown; script and javascript: links are not", () => {
@@ -19,6 +17,23 @@ describe("what markdown may bring into the page", () => {
     expect(html("[x](javascript:alert(1))")).not.toMatch(/href|javascript/i);
     expect(html("[x](data:text/html,hi)")).not.toMatch(/href/i);
     expect(html("[x](JaVaScRiPt&#58;alert(1))")).not.toMatch(/href/i);
+  });
+
+  test("words that are emphasised within one another are as markdown says, whether or not a link stands among them", () => {
+    const words = "a *b **c `<d>` & e***  f ~~g~~ \\*h\nnext";
+    const shown = (text: string) => {
+      const element = document.createElement("div");
+      element.innerHTML = html(text).replace("\n", "<br>");
+      for (const link of element.querySelectorAll("a")) link.remove();
+      return element.querySelector("p")?.innerHTML.replace(/<br>\n?/, "<br>").trim();
+    };
+    expect(shown(words)).toContain("<em>b <strong>c <code>&lt;d&gt;</code> &amp; e</strong></em>");
+    expect(shown(words)).toBe(shown(`${words} <https://a.example>`));
+  });
+
+  test("a sign may be written by its name or number", () => {
+    expect(html("Fish &amp; chips")).toContain("<p>Fish &amp; chips</p>");
+    expect(html("&#169; and &copy; and R&D; `&amp;`")).toMatch(/<p>© and © and R(&amp;|&)D; <code>&amp;amp;<\/code><\/p>/);
   });
 
   test("HTML stays text", () => {

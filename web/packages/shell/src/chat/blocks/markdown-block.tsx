@@ -1,7 +1,7 @@
 // Markdown as it grows: finished parts keep their elements, only the open one is written anew.
 
-import { memo, useState } from "react";
-import { GrowingMarkdown } from "../markdown/growing.ts";
+import { memo, useState, type ReactNode } from "react";
+import { GrowingMarkdown, type Words } from "../markdown/growing.ts";
 import type { SafeHtml } from "../markdown/policy.ts";
 import { CodeBlock } from "./code-block.tsx";
 
@@ -12,10 +12,8 @@ export const MarkdownBlock = memo(function MarkdownBlock({ text, open }: { reado
       {markdown.read(text, open).map((part) =>
         part.kind === "code" ? (
           <CodeBlock key={part.key} text={part.text} language={part.language} closed={part.closed || !open} />
-        ) : part.kind === "plain" ? (
-          <div key={part.key} className="markdown">
-            <p className="markdown-plain">{part.text}</p>
-          </div>
+        ) : part.kind === "words" ? (
+          <WordsPart key={part.key} words={part.words} />
         ) : (
           <HtmlPart key={part.key} html={part.html} />
         ),
@@ -27,3 +25,18 @@ export const MarkdownBlock = memo(function MarkdownBlock({ text, open }: { reado
 const HtmlPart = memo(function HtmlPart({ html }: { readonly html: SafeHtml }) {
   return <div className="markdown" dangerouslySetInnerHTML={{ __html: html }} />;
 });
+
+const WordsPart = memo(function WordsPart({ words }: { readonly words: readonly Words[] }) {
+  return (
+    <div className="markdown">
+      <p className="markdown-words">{words.map(drawWords)}</p>
+    </div>
+  );
+});
+
+// What stands before a word never changes while more comes, so its place is its key.
+function drawWords(word: Words, place: number): ReactNode {
+  if (typeof word === "string") return word;
+  const Element = word.as;
+  return <Element key={place}>{word.words.map(drawWords)}</Element>;
+}

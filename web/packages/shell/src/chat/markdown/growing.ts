@@ -8,9 +8,12 @@ import { htmlOf } from "./render.ts";
 export type Part =
   /** `source` is the HTML before it was made safe. */
   | { readonly kind: "html"; readonly key: number; readonly source: string; readonly html: SafeHtml }
-  /** A paragraph without any markup: nothing of it needs to be read as HTML. */
-  | { readonly kind: "plain"; readonly key: number; readonly text: string }
+  /** A paragraph of words that are at most emphasised or code: nothing of it needs to be read as HTML. */
+  | { readonly kind: "words"; readonly key: number; readonly words: readonly Words[] }
   | { readonly kind: "code"; readonly key: number; readonly language: string; readonly text: string; readonly closed: boolean };
+
+/** Text, in which a line break is one, or words within an element that says how they are meant. */
+export type Words = string | { readonly as: "strong" | "em" | "del" | "code"; readonly words: readonly Words[] };
 
 interface Stretch {
   readonly raw: string;
@@ -18,6 +21,8 @@ interface Stretch {
 }
 
 const DEFINITION = /^ {0,3}\[[^\]]+\]:/m;
+/** A sign that is written by its name or number. */
+const ENTITY = /&(?:#\d+|#[Xx][\da-fA-F]+|\w+);/;
 const LEXER = { gfm: true, breaks: true } as const;
 
 export class GrowingMarkdown {
@@ -71,22 +76,45 @@ function partOf(token: Token, key: number, before: Part | undefined): Part | nul
     const language = (code.lang ?? "").split(/\s/, 1)[0] ?? "";
     return { kind: "code", key, language, text: code.text, closed };
   }
-  const words = plainWords(token);
-  if (words !== null) return { kind: "plain", key, text: words };
+  const words = token.type === "paragraph" ? wordsOf((token as Tokens.Paragraph).tokens) : null;
+  if (words !== null) return { kind: "words", key, words };
   const source = htmlOf([token]);
   if (before?.kind === "html" && before.source === source) return before;
   return { kind: "html", key, source, html: safeHtml(source) };
 }
 
-/** The words of a paragraph that has nothing but words. */
-function plainWords(token: Token): string | null {
-  if (token.type !== "paragraph") return null;
-  const words: string[] = [];
-  for (const inner of (token as Tokens.Paragraph).tokens) {
-    if (inner.type === "text" && (inner as Tokens.Text).tokens === undefined) words.push((inner as Tokens.Text).text);
-    else if (inner.type === "br") words.push("\n");
-    else if (inner.type === "escape") words.push((inner as Tokens.Escape).text);
-    else return null;
+/** null when there is anything else among them, as a link. */
+function wordsOf(tokens: readonly Token[]): readonly Words[] | null {
+  const words: Words[] = [];
+  for (const token of tokens) {
+    const read = wordOf(token);
+    if (read === null) return null;
+    const last = words.at(-1);
+    if (typeof read === "string" && typeof last === "string") words[words.length - 1] = last + read;
+    else words.push(read);
   }
-  return words.join("");
+  return words;
+}
+
+function wordOf(token: Token): Words | null {
+  switch (token.type) {
+    case "text": {
+      const { text, tokens } = token as Tokens.Text;
+      return tokens === undefined && !ENTITY.test(text) ? text : null;
+    }
+    case "escape":
+      return (token as Tokens.Escape).text;
+    case "br":
+      return "\n";
+    case "codespan":
+      return { as: "code", words: [(token as Tokens.Codespan).text] };
+    case "strong":
+    case "em":
+    case "del": {
+      const words = wordsOf((token as Tokens.Strong).tokens);
+      return words === null ? null : { as: token.type, words };
+    }
+    default:
+      return null;
+  }
 }

@@ -51,7 +51,18 @@ export function pagesOf(known: Known): readonly Page[] {
   return grouped(rows);
 }
 
+/** The row that a message had when it was last asked for: a long conversation is gone through for each that comes. */
+const made = new WeakMap<Message, Row>();
+
 function rowOf(kind: Row["kind"], key: string, message: Message, time: string): Row {
+  const before = made.get(message);
+  if (before !== undefined && before.kind === kind && before.key === key) return before;
+  const row = newRow(kind, key, message, time);
+  made.set(message, row);
+  return row;
+}
+
+function newRow(kind: Row["kind"], key: string, message: Message, time: string): Row {
   const { kind: speaks, key: name } = speakerOf(message);
   const operator = operatorOf(speakerOf(message));
   const speaker = speaks === PERSON ? PERSON : operator === null ? `${speaks}/${name}` : `operator/${operator}`;

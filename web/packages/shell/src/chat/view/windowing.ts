@@ -6,6 +6,9 @@ import type { Page } from "../model/rows.ts";
 
 /** So much above and below what is seen stands there, too: a flick of the wheel meets no empty page. */
 const MARGIN_PX = 1_500;
+/** At the end one screen stands above what is seen: what comes in there is drawn for as long as it can be seen. */
+const SCREENS_AT_END = 2;
+const SCREEN_PX = 800;
 const ROW_PX = 80;
 
 export interface Span {
@@ -119,7 +122,9 @@ export function useWindow(
     },
     [observer],
   );
-  const { from, to } = indices(pages, span, () => endOf(pages.map(heightOf), seen_px.current + MARGIN_PX));
+  const { from, to } = indices(pages, span, () =>
+    endOf(pages.map(heightOf), SCREENS_AT_END * (seen_px.current || SCREEN_PX)),
+  );
   return {
     from,
     to,
