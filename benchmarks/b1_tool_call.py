@@ -205,8 +205,9 @@ async def measure(folder: Path) -> Report:
     ]
     report.notes = [
         shares.sentence(),
-        "Ours commits four times per call with synchronous FULL: the invoke; accepted and cursor; result and "
-        "outbox; receipts and result as messages. Theirs stores nothing.",
+        "Ours commits three times per call with synchronous FULL: the invoke; accepted, cursor, result and "
+        "outbox; receipts and result as messages. A slow query, or a command, commits acceptance apart. "
+        "Theirs stores nothing.",
         f"Processes: agent, server, device (with its container process). {len(mine)} rounds of {CALLS} "
         f"calls one after the other, then {WORKERS * EACH} calls, {WORKERS} at once.",
     ]

@@ -129,8 +129,8 @@ class Runtime:
 
     @property
     def idle(self) -> bool:
-        """Whether every submitted commit has been answered."""
-        return self._database.idle
+        """Whether every message has been taken and every submitted commit answered."""
+        return self._database.idle and self._intake.idle
 
     def _move(self, event: RuntimeEvent) -> None:
         self._state = RUNTIME.next(self._state, event)
@@ -207,8 +207,8 @@ class Runtime:
             lazy_seconds=settings.lazy_write_seconds,
             on_waiting=self.connection.waiting_changed,
         )
-        self._intake = Intake(room, tasks, self._sender)
         self._app_sessions = AppSessions(room, tasks)
+        self._intake = Intake(room, tasks, self._sender, self._app_sessions)
         self.containers: Containers = (
             self._make_containers(self._app_sessions)
             if self._make_containers is not None

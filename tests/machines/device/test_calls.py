@@ -22,6 +22,7 @@ from tests.machines.device.build import (
 )
 
 from lineloop.device.decide.calls import (
+    Answered,
     HandlerOutcome,
     Known,
     decide_cancel,
@@ -214,3 +215,43 @@ def test_every_call_says_whose_it_is_what_that_agent_saw_and_through_which_entry
         plan, a_call(state="dispatched"), a_tool(), HandlerOutcome("completed", {"done": 1}), Schemas()
     )
     assert (ended.state, ended.ended_by) == ("succeeded", "runtime")
+
+
+def answered_ahead(**changes: Any) -> Plan:
+    session = a_session(instance=an_instance(state="background"), activation=an_activation(state="ready"))
+    said = Answered(
+        **{
+            "app_session_id": session.app_session_id,
+            "app_version": an_app().version,
+            "outcome": HandlerOutcome("completed", {"done": True}),
+            **{name: value for name, value in changes.items() if name != "invoke"},
+        }
+    )
+    plan = a_plan()
+    state = a_state(session=session)
+    assert state.app is not None
+    decide_invoke(plan, state, changes.get("invoke", an_invoke()), a_route(state.app), Schemas(), said)
+    return plan
+
+
+@pytest.mark.requirement("D20")
+def test_an_answer_that_came_before_its_call_was_stored_ends_the_call_in_the_same_decision() -> None:
+    plan = answered_ahead()
+    assert not [effect for effect in plan.effects if isinstance(effect, Dispatch)]
+    changed = [fact.call.state for fact in plan.facts if isinstance(fact, CallChanged)]
+    assert changed[-1] == "succeeded"
+    assert payloads(plan)[-1]["result"] == {"done": True}
+
+
+@pytest.mark.requirement("D9")
+@pytest.mark.parametrize("other", [{"app_session_id": "another"}, {"app_version": "0.0.1"}])
+def test_what_another_session_or_version_said_is_forgotten(other: dict[str, str]) -> None:
+    plan = answered_ahead(**other)
+    assert len([effect for effect in plan.effects if isinstance(effect, Dispatch)]) == 1
+
+
+@pytest.mark.requirement("D11")
+def test_an_answer_to_a_call_that_is_refused_counts_for_nothing() -> None:
+    plan = answered_ahead(invoke=an_invoke(inventory_revision="inv_old"))
+    assert code_of(plan) == "inventory_stale"
+    assert not [fact for fact in plan.facts if isinstance(fact, CallAccepted)]

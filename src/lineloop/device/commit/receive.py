@@ -6,6 +6,8 @@ step have been made outside; what is stored decides here.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from lineloop.device.commit.loading import (
     ALL_PARTS,
     NO_PARTS,
@@ -19,6 +21,7 @@ from lineloop.device.commit.operations import end_now
 from lineloop.device.commit.room import Room
 from lineloop.device.containers.port import InstalledApp
 from lineloop.device.decide.calls import (
+    Answered,
     Invoke,
     InvokeState,
     Known,
@@ -52,6 +55,13 @@ class Arrival:
     agent: str
 
 
+class Ahead(Protocol):
+    """A call that its handler may have answered before it is stored."""
+
+    @property
+    def answered(self) -> Answered | None: ...
+
+
 class MessageMissing(Exception):
     """The message before this one has not been taken; this one has to wait for it."""
 
@@ -80,8 +90,10 @@ def is_repeated(tx: Tx, room: Room, at: Arrival) -> bool:
     return not outbox.see_envelope(tx, room.runtime_id, at.agent, at.conversation_id, at.envelope_id, now)
 
 
-def take_invoke(tx: Tx, plan: Plan, room: Room, at: Arrival, invoke: Invoke) -> None:
-    """Steps 3 to 11 for an invoke that is a well-formed envelope of its agent."""
+def take_invoke(
+    tx: Tx, plan: Plan, room: Room, at: Arrival, invoke: Invoke, ahead: Ahead | None = None
+) -> None:
+    """Steps 3 to 11 for an invoke that is a well-formed envelope of its agent; 12 if already answered."""
     about = (tx, room.runtime_id, invoke.conversation_id, invoke.key.app_scope)
     snapshot = load_snapshot(*about, agent=invoke.agent, call_id=invoke.call_id)
     if is_taken(tx, plan, room, at, snapshot.position):
@@ -103,7 +115,7 @@ def take_invoke(tx: Tx, plan: Plan, room: Room, at: Arrival, invoke: Invoke) -> 
         session=session,
     )
     route = load_route(tx, room, app, session) if app is not None else None
-    decide_invoke(plan, state, invoke, route, room.schemas)
+    decide_invoke(plan, state, invoke, route, room.schemas, ahead.answered if ahead is not None else None)
 
 
 def parts_for(tool: ToolDescriptor | None) -> Parts:

@@ -12,7 +12,7 @@ from typing import Any
 
 from lineloop.device.decide.activation import drop_pointless_activation
 from lineloop.device.decide.envelopes import Address, compose_message, head_of
-from lineloop.device.decide.facts import CancelHandler, ConsentClosed, SendSoon
+from lineloop.device.decide.facts import CancelHandler, ConsentClosed, Dispatch, SendSoon
 from lineloop.device.decide.outcomes import end_not_begun
 from lineloop.device.decide.plan import Failure, Plan, answer_key
 from lineloop.device.decide.route import Route
@@ -23,7 +23,15 @@ from lineloop.kit import json
 from lineloop.kit.records import record
 from lineloop.protocol.envelopes import tool_error
 from lineloop.protocol.error_codes import ErrorCode
-from lineloop.protocol.tools import ToolDescriptor, ToolKey
+from lineloop.protocol.tools import (
+    ActivationRequirement,
+    CallModel,
+    Delivery,
+    Idempotency,
+    Risk,
+    ToolDescriptor,
+    ToolKey,
+)
 
 FORBIDDEN_PARAMS = frozenset({"instance_id", "operation_id", "app_session_id", "activation_id"})
 
@@ -62,14 +70,39 @@ class InvokeState:
     session: Session
 
 
+@record
+class HandlerOutcome:
+    """What an app session reported: a result, or an error with code and controlled reason, or `open`."""
+
+    kind: str
+    result: Any = None
+    code: ErrorCode = ErrorCode.HANDLER_FAILED
+    reason: str | None = None
+    message: str | None = None
+
+
+@record
+class Answered:
+    """What a handler said to a call that is not stored yet, and which session at which version said it."""
+
+    app_session_id: str
+    app_version: str
+    outcome: HandlerOutcome
+
+
 def decide_invoke(
-    plan: Plan, state: InvokeState, invoke: Invoke, route: Route | None, schemas: Schemas
+    plan: Plan,
+    state: InvokeState,
+    invoke: Invoke,
+    route: Route | None,
+    schemas: Schemas,
+    answered: Answered | None = None,
 ) -> None:
-    """Steps 3 to 11 of the path of a call."""
+    """Steps 3 to 11 of the path of a call; also step 12 when its handler has `answered` already."""
     if state.known is not None:
         _replay(plan, state.known, invoke)
         return
-    refusal = _refusal(state, invoke, schemas)
+    refusal = refusal_of(state.view, state.app, invoke, schemas)
     if refusal is not None:
         refuse(plan, invoke, refusal)
         return
@@ -78,6 +111,35 @@ def decide_invoke(
     tool = state.app.tool(invoke.key)
     assert tool is not None
     begin(plan, _accept(plan, invoke, tool, state.session), tool, state.session, route)
+    if answered is not None:
+        _end_answered(plan, state.app, tool, answered, schemas)
+
+
+def _end_answered(plan: Plan, app: App, tool: ToolDescriptor, answered: Answered, schemas: Schemas) -> None:
+    """Ends the call with what was answered, if it would be handed to that very session; else that is
+    forgotten.
+    """
+    handed = next((effect for effect in plan.effects if isinstance(effect, Dispatch)), None)
+    if handed is None or (handed.call.app_session_id, app.version) != (
+        answered.app_session_id,
+        answered.app_version,
+    ):
+        return
+    plan.effects.remove(handed)
+    decide_outcome(plan, handed.call, tool, answered.outcome, schemas)
+
+
+def may_answer_ahead(tool: ToolDescriptor) -> bool:
+    """Whether a handler may run before its call is stored: it changes nothing, and a crash in between has it
+    run again, which its declaration allows. Nobody has to be asked and nothing has to be shown first.
+    """
+    return (
+        tool.call_model is CallModel.QUERY
+        and tool.delivery is Delivery.MINIAPP_SDK
+        and tool.idempotency is Idempotency.CALL_ID
+        and tool.risk is Risk.LOW
+        and tool.activation_requirement is not ActivationRequirement.FOREGROUND_REQUIRED
+    )
 
 
 def _replay(plan: Plan, known: Known, invoke: Invoke) -> None:
@@ -99,11 +161,11 @@ def _same_request(call: Call, invoke: Invoke) -> bool:
     return same_text or json.canonical(json.loads(call.params)) == json.canonical(invoke.params)
 
 
-def _refusal(state: InvokeState, invoke: Invoke, schemas: Schemas) -> Failure | None:
-    """Steps 4 to 7, in this order."""
-    if invoke.inventory_revision != state.view.revision:
-        return Failure(ErrorCode.INVENTORY_STALE, detail={"inventory_revision": state.view.revision})
-    visible = _visible(state, invoke)
+def refusal_of(view: View, app: App | None, invoke: Invoke, schemas: Schemas) -> Failure | None:
+    """Why a new call is refused: steps 4 to 7, in this order; None when it is accepted."""
+    if invoke.inventory_revision != view.revision:
+        return Failure(ErrorCode.INVENTORY_STALE, detail={"inventory_revision": view.revision})
+    visible = _visible(view, app, invoke)
     if isinstance(visible, Failure):
         return visible
     errors = schemas.errors_of(visible.input_schema, invoke.params)
@@ -118,8 +180,7 @@ def _refusal(state: InvokeState, invoke: Invoke, schemas: Schemas) -> Failure | 
     return None
 
 
-def _visible(state: InvokeState, invoke: Invoke) -> ToolDescriptor | Failure:
-    app = state.app
+def _visible(view: View, app: App | None, invoke: Invoke) -> ToolDescriptor | Failure:
     if app is None:
         return Failure(ErrorCode.APP_NOT_INSTALLED)
     if not app.enabled:
@@ -129,7 +190,7 @@ def _visible(state: InvokeState, invoke: Invoke) -> ToolDescriptor | Failure:
     tool = app.tool(invoke.key)
     if tool is None and app.has_method(invoke.key.method):
         return Failure(ErrorCode.APP_VERSION_MISMATCH)
-    if tool is None or invoke.key not in state.view.tools:
+    if tool is None or invoke.key not in view.tools:
         return Failure(ErrorCode.TOOL_NOT_VISIBLE)
     return tool
 
@@ -225,17 +286,6 @@ def decide_consent(plan: Plan, call: Call, session: Session, route: Route | None
         plan.fail(call, Failure(ErrorCode.APP_VERSION_MISMATCH))
         return
     go_on(plan, call, tool, session, route)
-
-
-@record
-class HandlerOutcome:
-    """What an app session reported: a result, or an error with code and controlled reason, or `open`."""
-
-    kind: str
-    result: Any = None
-    code: ErrorCode = ErrorCode.HANDLER_FAILED
-    reason: str | None = None
-    message: str | None = None
 
 
 def decide_outcome(

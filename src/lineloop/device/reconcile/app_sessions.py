@@ -25,9 +25,10 @@ from lineloop.device.containers.port import (
     Outcome,
     SessionContext,
 )
-from lineloop.device.decide.calls import HandlerOutcome
+from lineloop.device.decide.calls import HandlerOutcome, Invoke
 from lineloop.device.decide.facts import CancelHandler, Dispatch, StartContainer
 from lineloop.device.decide.state import Activation, Call, Instance
+from lineloop.device.reconcile.ahead import AheadOfCommits, AskedAhead
 from lineloop.device.reconcile.insist import insist
 from lineloop.kit import json
 from lineloop.kit.faults import FaultInjected, FaultMode
@@ -55,6 +56,7 @@ class AppSessions:
         self.handed: set[str] = set()
         self._names: dict[tuple[str, str], str] = {}
         self.started: set[str] = set()
+        self._ahead = AheadOfCommits(room, tasks, self._names, handler_outcome)
 
     def use(self, containers: Containers) -> None:
         """Run apps in these containers from now on."""
@@ -72,7 +74,34 @@ class AppSessions:
         """Hands a call to its app session, once in this process."""
         if effect.call.ref not in self.handed:
             self.handed.add(effect.call.ref)
-            self._tasks.spawn(self._invoke(effect.call), name="invoke handler")
+            asked = self._ahead.adopt(effect.call)
+            work = self._invoke(effect.call) if asked is None else self._go_on(effect.call, asked)
+            self._tasks.spawn(work, name="invoke handler")
+
+    # ── before a commit ─────────────────────────────────────────────────────────────────────────────────────
+
+    def ask_ahead(self, invoke: Invoke) -> AskedAhead | None:
+        """Hands a query to its app while its call is being stored; None for one that has to wait for that."""
+        return self._ahead.ask(self._containers, invoke) if self._containers is not None else None
+
+    def commit_over(self, invoke: Invoke) -> None:
+        """The call that was asked ahead is stored, or refused."""
+        self._ahead.leave(invoke)
+
+    async def _go_on(self, call: Call, asked: AskedAhead) -> None:
+        """The handler of a stored call is at work already."""
+        for value in asked.progress:
+            await self._insist_on_progress(call.ref, value)
+        try:
+            outcome = await asked.said
+        except asyncio.CancelledError:
+            if not asked.said.cancelled():
+                raise
+            self._forget(call.ref)
+            await self._take_up(call.ref)
+            return
+        if outcome is not None:
+            await self._report(call.ref, outcome)
 
     def cancel(self, effect: CancelHandler) -> None:
         call = effect.call
@@ -137,8 +166,13 @@ class AppSessions:
             return "app_start_failed"
         return None
 
-    async def _invoke(self, call: Call) -> None:
+    async def _take_up(self, ref: str) -> None:
+        """What the handler said is lost; whether it may be asked again is decided."""
         room = self._room
+        decide = partial(calls.take_up, room=room, ref=ref)
+        await insist(self._clock, "lost answer", lambda: room.submit(SOURCE, decide, SITE_REPORT))
+
+    async def _invoke(self, call: Call) -> None:
         try:
             await self._faults.areach(FaultSite.DEVICE_HANDLER_BEFORE_INVOKE)
         except FaultInjected:
@@ -151,8 +185,7 @@ class AppSessions:
             mode = FaultMode.LOST_ACK
         if mode is FaultMode.LOST_ACK:
             self._forget(call.ref)
-            decide = partial(calls.take_up, room=room, ref=call.ref)
-            await insist(self._clock, "lost answer", lambda: room.submit(SOURCE, decide, SITE_REPORT))
+            await self._take_up(call.ref)
         elif outcome is not None:
             await self._report(call.ref, outcome)
 
@@ -173,6 +206,7 @@ class AppSessions:
             if container is None:
                 async with self._turn(call.key.app_scope, call.app_session_id):
                     container = await self._containers.ensure(installed, context)
+            self._ahead.sessions[call.key.app_scope, call.conversation_id] = call.app_session_id
             name = self._name(call, call.app_session_id)
             outcome = await container.invoke(
                 Invocation(name, call.key.method, call.key.contract_version, json.loads(call.params))
@@ -207,21 +241,22 @@ class AppSessions:
     def progress(self, session: SessionContext, call_id: str, number: int, value: Any) -> None:
         """A handler reported progress; numbers are given by the commit, in its order."""
         del number
-        room = self._room
         ref = self._names.get((session.app_session_id, call_id))
-        if ref is None:
-            return
+        if ref:
+            self._tasks.spawn(self._insist_on_progress(ref, value), name="handler progress")
+        elif ref is not None:
+            self._ahead.progress(session.app_session_id, call_id, value)
+
+    async def _insist_on_progress(self, ref: str, value: Any) -> None:
+        room = self._room
         decide = partial(calls.take_progress, ref=ref, value=value)
-        self._tasks.spawn(
-            insist(self._clock, "progress", lambda: room.submit(SOURCE, decide, SITE_REPORT)),
-            name="handler progress",
-        )
+        await insist(self._clock, "progress", lambda: room.submit(SOURCE, decide, SITE_REPORT))
 
     def closed(self, session: SessionContext, call_id: str, outcome: Completed | Failed) -> None:
         """The app ended a call that it had left open."""
         ref = self._names.get((session.app_session_id, call_id))
         ended = handler_outcome(outcome)
-        if ref is not None and ended is not None:
+        if ref and ended is not None:
             self._tasks.spawn(self._report(ref, ended), name="open call closed")
 
     def exited(self, session: SessionContext, reason: str) -> None:

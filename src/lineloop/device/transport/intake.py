@@ -1,13 +1,15 @@
 """Takes what the server delivers, message by message, each with its cursor in one commit.
 
 Decides the order: the messages of a conversation are taken in the order of delivery, and none is passed over
-because storing the one before it failed. What a message asks for is read by the agents' entry.
+because storing the one before it failed, or because that waits a moment for its app's answer. What a message
+asks for is read by the agents' entry.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -26,6 +28,8 @@ from lineloop.device.entries.agent_tool import (
     envelope_id,
     read_request,
 )
+from lineloop.device.reconcile.ahead import AskedAhead
+from lineloop.device.reconcile.app_sessions import AppSessions
 from lineloop.device.reconcile.insist import insist
 from lineloop.device.reconcile.outbox import OutboxSender
 from lineloop.kit.tasks import Tasks
@@ -38,16 +42,35 @@ RETRY_SECONDS = 0.2
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(slots=True)
+class _Read:
+    """A message that was read: what is decided about it, and the query that was asked ahead, if it is one."""
+
+    decide: Decide[None]
+    ahead: AskedAhead | None = None
+    invoke: Invoke | None = None
+
+
 class Intake:
     """What comes over the link of one device."""
 
-    def __init__(self, room: Room, tasks: Tasks, sender: OutboxSender) -> None:
+    def __init__(self, room: Room, tasks: Tasks, sender: OutboxSender, apps: AppSessions) -> None:
         self._room = room
         self._tasks = tasks
         self._sender = sender
+        self._apps = apps
         self._previous: dict[str, int] = {}
         self._failed: dict[str, deque[Decide[None]]] = {}
+        # Read, in order, and not submitted: the first one of each conversation waits for its app's answer.
+        self._held: dict[str, deque[_Read]] = {}
+        # How many messages of a conversation that are no query are being stored.
+        self._storing: Counter[str] = Counter()
         self._closed = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is held back."""
+        return not self._held
 
     def connected(self) -> None:
         """A new connection delivers anew from what the server knows to be committed."""
@@ -75,20 +98,30 @@ class Intake:
                 envelope_id=envelope_id(message),
                 agent=str(message.speaker),
             )
-            decide = self._read(message, at)
-            if decide is None:
+            request = read_request(message, self._room.device, self._room.refused)
+            if request is None:
                 self._pass_over(at)
+            elif isinstance(request, Invoke):
+                self._take_invoke(at, request)
             else:
-                self._submit(conversation_id, decide)
+                self._take(at.conversation_id, _Read(self._decision(request, at)))
 
-    def _read(self, message: Message, at: Arrival) -> Decide[None] | None:
-        """The decision that a message asks for; None for what is not meant for the device."""
+    def _take_invoke(self, at: Arrival, invoke: Invoke) -> None:
+        """A query may be asked at once, unless something before it may change what it is about."""
+        place = at.conversation_id
+        alone = place not in self._failed and not self._storing[place]
+        ahead = self._apps.ask_ahead(invoke) if alone else None
+        decide = partial(receive.take_invoke, room=self._room, at=at, invoke=invoke, ahead=ahead)
+        if ahead is not None:
+            ahead.on_settled = partial(self._release, place)
+        self._take(place, _Read(decide, ahead, invoke))
+
+    def _decision(
+        self, request: CancelRequest | InventoryRequest | AppMessage | Refused, at: Arrival
+    ) -> Decide[None]:
+        """The decision that a message asks for which is no invoke."""
         room = self._room
-        match read_request(message, room.device, room.refused):
-            case None:
-                return None
-            case Invoke() as invoke:
-                return partial(receive.take_invoke, room=room, at=at, invoke=invoke)
+        match request:
             case CancelRequest(app_scope, call_id):
                 return partial(receive.take_cancel, room=room, at=at, app_scope=app_scope, call_id=call_id)
             case InventoryRequest():
@@ -105,21 +138,48 @@ class Intake:
                     call_id=call_id,
                 )
 
+    def _take(self, place: str, read: _Read) -> None:
+        """Stores what was read now, or after what is held back before it."""
+        if read.invoke is None or read.ahead is None:
+            self._storing[place] += 1
+        held = self._held.setdefault(place, deque())
+        held.append(read)
+        self._release(place)
+
+    def _release(self, place: str) -> None:
+        held = self._held.get(place)
+        if held is None or self._closed:
+            return
+        while held and (held[0].ahead is None or held[0].ahead.settled):
+            self._submit(place, held.popleft())
+        if not held:
+            del self._held[place]
+
     def _pass_over(self, at: Arrival) -> None:
         """Nothing to store but the cursor, which may wait for company."""
-        if at.conversation_id in self._failed:
-            self._submit(at.conversation_id, partial(receive.pass_over, room=self._room, at=at))
+        if at.conversation_id in self._failed or at.conversation_id in self._held:
+            self._take(at.conversation_id, _Read(partial(receive.pass_over, room=self._room, at=at)))
             return
         self._room.pending.cursors[at.conversation_id] = at.offset
         self._sender.note_position(at.conversation_id, at.offset)
 
-    def _submit(self, conversation_id: str, decide: Decide[None]) -> None:
+    def _submit(self, conversation_id: str, read: _Read) -> None:
         waiting = self._failed.get(conversation_id)
         if waiting is not None:
-            waiting.append(decide)
+            waiting.append(read.decide)
+            self._stored(conversation_id, read)
             return
-        future = self._room.submit(SOURCE, decide, SITE)
-        future.add_done_callback(partial(self._taken, conversation_id, decide))
+        future = self._room.submit(SOURCE, read.decide, SITE)
+        future.add_done_callback(lambda _: self._stored(conversation_id, read))
+        future.add_done_callback(partial(self._taken, conversation_id, read.decide))
+
+    def _stored(self, place: str, read: _Read) -> None:
+        if read.ahead is not None and read.invoke is not None:
+            self._apps.commit_over(read.invoke)
+            return
+        self._storing[place] -= 1
+        if not self._storing[place]:
+            del self._storing[place]
 
     def _taken(self, conversation_id: str, decide: Decide[None], done: asyncio.Future[None]) -> None:
         if done.cancelled() or done.exception() is None or self._closed:
