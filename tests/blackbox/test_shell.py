@@ -22,7 +22,7 @@ from lineloop.testing.shell_page import PageProof
 
 pytestmark = pytest.mark.slow
 
-HELLO: dict[str, Any] = {"tab": "t", "visible": True, "focused": True, "language": "en", "versions": [2]}
+HELLO: dict[str, Any] = {"tab": "t", "visible": True, "focused": True, "language": "en", "versions": [3]}
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ async def _command(
         return await carry_out(runtime.registry, verb, arguments)
     if display is None:
         raise LoopError("this device runs without a shell (--host headless)", code=ErrorCode.UNSUPPORTED)
-    return {"link": display.host.link()}
+    return {"link": await display.host.link()}
 
 
 def _made(parts: DeviceParts, folder: Path) -> Runtime:
@@ -138,11 +138,11 @@ def run_device(settings: Settings, options: DeviceOptions) -> int:
         web = WebDisplay.bound(around, options.shell_port) if options.host == WEB else None
         async with running_device(DeviceParts(around, device, transport, display=web), stop):
             if web is not None:
-                announce(web, settings, open_browser=options.open_browser)
+                await announce(web, settings, open_browser=options.open_browser)
             yield Ready(
                 server_url=server,
                 shell_url=web.url if web is not None else None,
-                shell_code=web.host.new_code() if web is not None else None,
+                shell_code=await web.host.new_code() if web is not None else None,
                 admin_token=None,
                 device_key=device.key,
                 pid=os.getpid(),

@@ -80,11 +80,11 @@ def run_up(settings: Settings, options: UpOptions) -> int:
             parts = DeviceParts(around, device, inside(device), inside(PERSON), display, models)
             await stack.enter_async_context(running_device(parts, stop))
             if display is not None:
-                announce(display, settings, open_browser=options.open_browser)
+                await announce(display, settings, open_browser=options.open_browser)
             yield Ready(
                 server_url=url_of(listener),
                 shell_url=display.url if display is not None else None,
-                shell_code=display.host.new_code() if display is not None else None,
+                shell_code=await display.host.new_code() if display is not None else None,
                 admin_token=around.credentials.admin_token,
                 device_key=device.key,
                 pid=os.getpid(),

@@ -108,11 +108,11 @@ def open_display(
     return WebDisplay.bound(around, shell_port, stand_in=stand_in or host is None)
 
 
-def announce(display: WebDisplay, settings: Settings, *, open_browser: bool) -> None:
+async def announce(display: WebDisplay, settings: Settings, *, open_browser: bool) -> None:
     """Tells a person at a terminal where the shell is; logs and pipes do not get to see the code."""
     if not sys.stdout.isatty():
         return
-    link = display.host.link()
+    link = await display.host.link()
     print(f"Lineloop: {link}", flush=True)
     if open_browser:
         show_in_browser(settings, link)

@@ -4,7 +4,7 @@ The usual start finds the right revision with one plain read and loads nothing e
 newest schema at once, without the migration machinery, and appears whole. A small file is looked through for
 damage, because whoever starts can still be told; a large one shows it when the damaged page is met. What the
 revisions and the newest schema contain is decided by the migration packages; that an upgrade is one
-transaction with a backup before it, here.
+transaction with a copy before it, what the copy leaves out and how long it is kept, here.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import importlib
 import importlib.util
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+from lineloop.kit.clock import SystemClock
 from lineloop.kit.file_identity import refuse_several_names
 from lineloop.kit.filesystem import refuse_network_filesystem
 from lineloop.kit.sqlite.failures import primary_code, storage_failure
@@ -32,6 +33,7 @@ __all__ = ["CHECKED_BYTES", "DatabaseTooNew", "damage_in", "ensure_schema"]
 _BUSY_TIMEOUT_SECONDS = 5.0
 # Looking through a file costs about 1.1 ms per MiB.
 CHECKED_BYTES = 64 << 20
+COPY_LIFE_SECONDS = 14 * 24 * 3600.0
 # As the migration machinery makes it, so that later revisions find what they expect.
 _VERSION_TABLE = """
 CREATE TABLE alembic_version (
@@ -45,8 +47,10 @@ def ensure_schema(path: Path, *, package: str, head: str) -> None:
     """Create or upgrade the file to revision `head` of the migration package.
 
     `versions/` holds its scripts; its module `fresh`, when there is one, the newest schema as a whole. A file
-    with data is first copied to `<file>.before-<head>`. Blocks; call it before the database is opened. Raises
-    DatabaseTooNew, NetworkFilesystem, DatabaseCorrupt, DatabaseBusyElsewhere, DatabaseUnavailable.
+    with data is first copied to `<file>.before-<head>`, without the rows of the tables that the package names
+    in `NOT_COPIED`; a start that needs no upgrade removes copies older than two weeks. Blocks; call it before
+    the database is opened. Raises DatabaseTooNew, NetworkFilesystem, DatabaseCorrupt, DatabaseBusyElsewhere,
+    DatabaseUnavailable.
     """
     refuse_network_filesystem(path)
     refuse_several_names(path)
@@ -57,6 +61,8 @@ def ensure_schema(path: Path, *, package: str, head: str) -> None:
         _refuse_damage(path)
         if found != head:
             _upgrade(path, package, head, found)
+        else:
+            _remove_old_copies(path)
     except sqlite3.Error as error:
         busy = primary_code(error) == sqlite3.SQLITE_BUSY
         failure = DatabaseBusyElsewhere() if busy else storage_failure(error) or DatabaseUnavailable()
@@ -141,7 +147,7 @@ def _upgrade(path: Path, package: str, head: str, found: str | None) -> None:
     scripts = ScriptDirectory.from_config(config)
     if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
         raise DatabaseTooNew(str(path), found)
-    _back_up(path, head)
+    _back_up(path, head, getattr(importlib.import_module(package), "NOT_COPIED", ()))
 
     def steps(revision: Any, _: Any) -> Any:
         return scripts._upgrade_revs(head, revision)  # pyright: ignore[reportPrivateUsage]
@@ -171,7 +177,19 @@ def _begin_immediate(connection: Any) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def _back_up(path: Path, head: str) -> None:
+def _remove_old_copies(path: Path) -> None:
+    """What people delete has to be gone some day, so a copy is kept while going back is likely.
+
+    A copy that cannot be looked at or removed stands in nobody's way.
+    """
+    now = SystemClock().now_ms() / 1000
+    for copy in path.parent.glob(f"{path.name}.before-*"):
+        with suppress(OSError):
+            if now - copy.stat().st_mtime > COPY_LIFE_SECONDS:
+                copy.unlink()
+
+
+def _back_up(path: Path, head: str, not_copied: tuple[str, ...]) -> None:
     """Copy a file that has tables, through SQLite, so that the log's content is in the copy too."""
     if not path.exists() or path.stat().st_size == 0:
         return
@@ -186,5 +204,17 @@ def _back_up(path: Path, head: str) -> None:
             beside.unlink(missing_ok=True)
             return
         source.backup(copy)
+        _leave_out(copy, not_copied)
     beside.chmod(0o600)
     beside.replace(target)
+
+
+def _leave_out(copy: sqlite3.Connection, tables: tuple[str, ...]) -> None:
+    """Empties these tables, as far as the copy has them, and rewrites it: no page keeps what stood there."""
+    there = {row[0] for row in copy.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    emptied = [table for table in tables if table in there]
+    for table in emptied:
+        copy.execute(f'DELETE FROM "{table}"')
+    copy.commit()
+    if emptied:
+        copy.execute("VACUUM")

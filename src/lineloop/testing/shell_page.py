@@ -1,7 +1,7 @@
 """The page's half of letting in (spec/protocol.md §10.3), for tests that play a page.
 
 proof = PageProof(code, "http://127.0.0.1:8765")
-challenge = ask("hello", **proof.hello, tab=…, versions=[2])
+challenge = ask("hello", **proof.hello, tab=…, versions=[3])
 welcome = ask("prove", proof=proof.answer(challenge))
 proof.key  # lets the page in from now on, when the secret was a code
 """
@@ -16,6 +16,7 @@ from lineloop.device.host.web.handshake import (
     Talk,
     device_proof,
     next_key,
+    page_key,
     page_proof,
     root_of,
     verifier_of,
@@ -52,4 +53,4 @@ class PageProof:
     def key(self) -> str:
         """What the page keeps when it came by a code."""
         assert self._talk is not None, "the device has not answered yet"
-        return next_key(self._root, self._talk)
+        return next_key(page_key(self._root), self._talk)

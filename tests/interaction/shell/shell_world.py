@@ -293,8 +293,8 @@ class ShellWorld:
     ) -> ShellPage:
         """A page that has been let in, by a new code or by its key."""
         page = await self.connect()
-        proof = PageProof(key or self.host.new_code(), self.shell_url)
-        hello = {"tab": tab, "visible": visible, "focused": focused, "language": language, "versions": [2]}
+        proof = PageProof(key or await self.host.new_code(), self.shell_url)
+        hello = {"tab": tab, "visible": visible, "focused": focused, "language": language, "versions": [3]}
         challenge = await page.ask("hello", **proof.hello, **hello)
         page.welcome = await page.ask("prove", proof=proof.answer(challenge))
         page.key = key or proof.key

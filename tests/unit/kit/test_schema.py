@@ -77,6 +77,34 @@ def test_a_file_behind_is_copied_then_upgraded_and_keeps_its_data(path: Path, pa
 
 
 @pytest.mark.requirement("K20")
+def test_a_copy_holds_nothing_of_the_tables_that_are_not_copied(path: Path, package: str) -> None:
+    ensure_schema(path, package=package, head="0001")
+    query(path, "CREATE TABLE keys (secret TEXT)")
+    query(path, "INSERT INTO keys VALUES ('what-nobody-may-read')")
+    query(path, "INSERT INTO notes(number) VALUES (7)")
+    vars(importlib.import_module(package))["NOT_COPIED"] = ("keys", "of_another_version")
+    ensure_schema(path, package=package, head="0002")
+    backup = path.with_name("kit.db.before-0002")
+    assert query(backup, "SELECT number FROM notes") == [(7,)]
+    assert query(backup, "SELECT * FROM keys") == []
+    assert b"what-nobody-may-read" not in backup.read_bytes()
+    assert query(path, "SELECT * FROM keys") == [("what-nobody-may-read",)]
+
+
+@pytest.mark.requirement("K20")
+def test_a_copy_is_kept_for_two_weeks_and_removed_by_a_later_start(path: Path, package: str) -> None:
+    ensure_schema(path, package=package, head="0001")
+    ensure_schema(path, package=package, head="0002")
+    backup = path.with_name("kit.db.before-0002")
+    ensure_schema(path, package=package, head="0002")
+    assert backup.exists()
+    old = SystemClock().now_ms() / 1000 - schema.COPY_LIFE_SECONDS - 1
+    os.utime(backup, (old, old))
+    ensure_schema(path, package=package, head="0002")
+    assert not backup.exists()
+
+
+@pytest.mark.requirement("K20")
 def test_a_file_in_use_with_a_log_is_copied_with_what_is_in_the_log(path: Path, package: str) -> None:
     ensure_schema(path, package=package, head="0001")
 

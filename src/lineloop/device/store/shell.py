@@ -1,10 +1,26 @@
-"""Rows of page keys and of surfaces' snapshots. SQL only."""
+"""Rows of one-time codes, of page keys and of surfaces' snapshots. SQL only."""
 
 from __future__ import annotations
 
 from lineloop.kit.database import Tx
 from lineloop.kit.records import record
 
+_INSERT_CODE = """
+  INSERT INTO shell_codes (runtime_id, name, page_check, device_key, made_at)
+  VALUES (:runtime_id, :name, :page_check, :device_key, :now)
+"""
+_FORGET_CODES = """
+  DELETE FROM shell_codes WHERE runtime_id = :runtime_id AND (made_at < :since OR name IN (
+    SELECT name FROM shell_codes WHERE runtime_id = :runtime_id
+    ORDER BY made_at DESC, name LIMIT -1 OFFSET :kept))
+"""
+_USE_CODE = """
+  DELETE FROM shell_codes WHERE runtime_id = ? AND name = ? AND made_at BETWEEN ? AND ?
+"""
+_CODE_NAMED = """
+  SELECT page_check, device_key FROM shell_codes
+  WHERE runtime_id = ? AND name = ? AND made_at BETWEEN ? AND ?
+"""
 _INSERT_KEY = """
   INSERT INTO shell_keys (runtime_id, name, page_check, device_key, created_at, used_at)
   VALUES (:runtime_id, :name, :page_check, :device_key, :now, :now)
@@ -39,7 +55,7 @@ _FORGET_SNAPSHOT = "DELETE FROM surface_snapshots WHERE runtime_id = ? AND insta
 
 @record
 class ShellKey:
-    """What checks a page's key (see the web host's handshake)."""
+    """What checks a page's code or key (see the web host's handshake)."""
 
     page_check: bytes
     device_key: bytes
@@ -52,6 +68,26 @@ class KeyUse:
     name: str
     created_at: int
     used_at: int
+
+
+def insert_code(
+    tx: Tx, runtime_id: str, name: str, code: ShellKey, now: int, *, since: int, kept: int
+) -> None:
+    """Keeps a new code; forgets those made before `since`, and all but the newest `kept`."""
+    about = {"runtime_id": runtime_id, "name": name, "now": now}
+    tx.run(_INSERT_CODE, {**about, "page_check": code.page_check, "device_key": code.device_key})
+    tx.run(_FORGET_CODES, {"runtime_id": runtime_id, "since": since, "kept": kept})
+
+
+def use_code(tx: Tx, runtime_id: str, name: str, *, since: int, until: int) -> bool:
+    """Whether this code was there, made from `since` to `until`; it is used up."""
+    return tx.run(_USE_CODE, (runtime_id, name, since, until)) == 1
+
+
+def code_named(tx: Tx, runtime_id: str, name: str, *, since: int, until: int) -> ShellKey | None:
+    """What checks the code of this name, None when there is none that was made from `since` to `until`."""
+    row = tx.one(_CODE_NAMED, (runtime_id, name, since, until))
+    return ShellKey(row[0], row[1]) if row is not None else None
 
 
 def insert_key(

@@ -21,8 +21,8 @@ from lineloop.device.host.web.handshake import (
     Talk,
     Verifier,
     device_proof,
-    is_page,
     next_key,
+    proven_key,
     root_of,
     verifier_of,
 )
@@ -105,7 +105,7 @@ class MockRuntime:
     def __init__(self) -> None:
         self.code = "once"
         self._secrets = {verifier_of(root_of(self.code)).name: root_of(self.code)}
-        self._asked: dict[Callable[[str], Awaitable[None]], tuple[bytes, Verifier, Talk]] = {}
+        self._asked: dict[Callable[[str], Awaitable[None]], tuple[Verifier, Talk]] = {}
         self.parts: dict[str, State] = {
             "workspace": {"lease": True, "foreground": None, "conversations": {}, "closing": []},
             "apps": {
@@ -212,14 +212,15 @@ class MockRuntime:
         if root is None:
             return None
         talk = Talk(self.shell_origin, payload["name"], payload["nonce"], "device-nonce")
-        self._asked[say] = (root, verifier_of(root), talk)
+        self._asked[say] = (verifier_of(root), talk)
         return {"nonce": talk.device_nonce, "proof": device_proof(verifier_of(root), talk)}
 
     def _is_let_in(self, payload: State, say: Callable[[str], Awaitable[None]]) -> bool:
-        root, verifier, talk = self._asked[say]
-        if not is_page(verifier, talk, payload["proof"]):
+        verifier, talk = self._asked[say]
+        shown = proven_key(verifier, talk, payload["proof"])
+        if shown is None:
             return False
-        key = root_of(next_key(root, talk))
+        key = root_of(next_key(shown, talk))
         self._secrets[verifier_of(key).name] = key
         return True
 

@@ -1,10 +1,10 @@
 // The parts of the page, put together once: connection, chat, desk, stage, and what watches over them.
 
 import { language } from "./i18n/index.ts";
-import { pageAccess } from "./runtime/access.ts";
+import { loadAnew, pageAccess } from "./runtime/access.ts";
 import { proverFor } from "./runtime/handshake.ts";
 import { openChat, type ChatSession } from "./runtime/chat-session.ts";
-import { RuntimeClient, type Socket } from "./runtime/client.ts";
+import { RuntimeClient, SHELL_VERSION, type Socket } from "./runtime/client.ts";
 import { Store } from "./runtime/store.ts";
 import { freshId, PAGE_TIME, type Time } from "./runtime/time.ts";
 import { Desk } from "./workspace/desk.ts";
@@ -53,6 +53,7 @@ export function makeParts(page: Window, time: Time = PAGE_TIME): Parts {
     connect: () => connect(page),
     access: pageAccess(page),
     prove: proverFor(page.location.origin),
+    outdated: loadAnew(page, SHELL_VERSION),
     time,
     greeting: () => ({ tab, language: language.get(), ...sight() }),
   });

@@ -130,6 +130,7 @@ export class World {
   readonly access = new FakeAccess();
   readonly sockets: FakeSocket[] = [];
   readonly client: RuntimeClient;
+  readonly outdated: (string | null)[] = [];
 
   constructor() {
     this.client = new RuntimeClient({
@@ -141,6 +142,7 @@ export class World {
       access: this.access,
       prove: proveAtOnce,
       time: this.time,
+      outdated: (code) => this.outdated.push(code),
       greeting: () => ({ tab: "tab_1", visible: true, focused: true, language: "en" }),
     });
   }

@@ -1,8 +1,8 @@
 """Who may show this device: one-time codes that a link carries, and the keys that pages keep.
 
-Decides how long a code and a key are good for, and that the device proves itself before a page does. Codes
-live in this process only; of a key only what checks it is stored. Neither is ever sent, logged or part of an
-error.
+Decides how long a code and a key are good for, that the device proves itself before a page does, and that a
+code is used up in the commit that keeps the key which comes of it. Of both only what checks them is stored.
+Neither is ever sent, logged or part of an error.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from lineloop.device.host.web.handshake import (
     Talk,
     Verifier,
     device_proof,
-    is_page,
     next_key,
+    proven_key,
     root_of,
     verifier_of,
 )
 from lineloop.device.store import shell as store
+from lineloop.kit.database import Tx
 from lineloop.kit.ids import Ids
 from lineloop.kit.records import record
 from lineloop.protocol.errors import InvalidRequest, Unauthorized
 
-CODE_LIFE_SECONDS = 3600.0
+CODE_LIFE_MS = 3600 * 1000
 CODES = 64
 KEY_UNUSED_MS = 90 * 24 * 3600 * 1000
 KEYS = 64
@@ -40,32 +41,33 @@ class Challenge:
         return {"nonce": self.talk.device_nonce, "proof": device_proof(self.verifier, self.talk)}
 
 
-@record
-class _Code:
-    root: bytes
-    good_until: float
-
-
 class Access:
     """The codes and keys of one device, for pages of `origin`."""
 
     def __init__(self, ids: Ids, origin: str) -> None:
         self._ids = ids
         self._origin = origin
-        self._codes: dict[str, _Code] = {}
         self._foundation: Foundation | None = None
 
     def use(self, foundation: Foundation) -> None:
-        """Keep keys here from now on."""
+        """Keep codes and keys here from now on."""
         self._foundation = foundation
 
-    def new_code(self, now: float) -> str:
-        """A code that opens the shell once. `now` in monotonic seconds; of many codes the oldest end."""
+    async def new_code(self) -> str:
+        """A code that opens the shell once; of many codes the oldest end.
+
+        Raises Unauthorized before the device has started, StorageUnavailable.
+        """
+        foundation = self._used()
         code = self._ids.secret()
-        root = root_of(code)
-        self._codes[verifier_of(root).name] = _Code(root, now + CODE_LIFE_SECONDS)
-        while len(self._codes) > CODES:
-            del self._codes[next(iter(self._codes))]
+        made = verifier_of(root_of(code))
+        row = store.ShellKey(made.page_check, made.device_key)
+        now, runtime_id = foundation.clock.now_ms(), foundation.runtime_id
+        await foundation.write(
+            lambda tx: store.insert_code(
+                tx, runtime_id, made.name, row, now, since=now - CODE_LIFE_MS, kept=CODES
+            )
+        )
         return code
 
     async def challenge(self, name: str | None, nonce: str | None) -> Challenge:
@@ -79,54 +81,52 @@ class Access:
             raise _not_let_in()
         if NONCE.fullmatch(nonce) is None:
             raise InvalidRequest("this is no nonce", pointer="/nonce")
-        code = self._code(name)
-        if code is not None:
-            verifier = verifier_of(code.root)
-        else:
-            unused_since = foundation.clock.now_ms() - KEY_UNUSED_MS
-            found = await foundation.read(
-                lambda tx: store.key_named(tx, foundation.runtime_id, name, unused_since=unused_since)
+        now, runtime_id = foundation.clock.now_ms(), foundation.runtime_id
+
+        def find(tx: Tx) -> store.ShellKey | None:
+            return store.code_named(tx, runtime_id, name, **_good(now)) or store.key_named(
+                tx, runtime_id, name, unused_since=now - KEY_UNUSED_MS
             )
-            if found is None:
-                raise _not_let_in()
-            verifier = Verifier(name, found.page_check, found.device_key)
+
+        found = await foundation.read(find)
+        if found is None:
+            raise _not_let_in()
+        verifier = Verifier(name, found.page_check, found.device_key)
         return Challenge(Talk(self._origin, name, nonce, self._ids.secret()), verifier)
 
     async def admit(self, challenge: Challenge, proof: str) -> None:
-        """Lets a page in by its proof. A code is used up by that, and a new key is known from now on.
+        """Lets a page in by its proof. In one commit a code is used up and the key that comes of it is known.
 
         Raises Unauthorized, also for a code or key that has ended meanwhile; StorageUnavailable.
         """
         foundation = self._used()
-        if not is_page(challenge.verifier, challenge.talk, proof):
+        talk = challenge.talk
+        shown = proven_key(challenge.verifier, talk, proof)
+        if shown is None:
             raise _not_let_in()
         now, runtime_id = foundation.clock.now_ms(), foundation.runtime_id
-        unused_since, name = now - KEY_UNUSED_MS, challenge.talk.name
-        code = self._code(name)
-        if code is not None:
-            del self._codes[name]
-            made = verifier_of(root_of(next_key(code.root, challenge.talk)))
-            row = store.ShellKey(made.page_check, made.device_key)
-            await foundation.write(
-                lambda tx: store.insert_key(
-                    tx, runtime_id, made.name, row, now, unused_since=unused_since, kept=KEYS
-                )
-            )
-            return
-        if not await foundation.write(
-            lambda tx: store.use_key(tx, runtime_id, name, now, unused_since=unused_since)
-        ):
-            raise _not_let_in()
+        unused_since = now - KEY_UNUSED_MS
+        made = verifier_of(root_of(next_key(shown, talk)))
+        row = store.ShellKey(made.page_check, made.device_key)
 
-    def _code(self, name: str) -> _Code | None:
-        """A code that is good now."""
-        code = self._codes.get(name)
-        return code if code is not None and self._used().clock.monotonic() < code.good_until else None
+        def enter(tx: Tx) -> bool:
+            if not store.use_code(tx, runtime_id, talk.name, **_good(now)):
+                return store.use_key(tx, runtime_id, talk.name, now, unused_since=unused_since)
+            store.insert_key(tx, runtime_id, made.name, row, now, unused_since=unused_since, kept=KEYS)
+            return True
+
+        if not await foundation.write(enter):
+            raise _not_let_in()
 
     def _used(self) -> Foundation:
         if self._foundation is None:
             raise Unauthorized("the device has not started yet")
         return self._foundation
+
+
+def _good(now: int) -> dict[str, int]:
+    """When a code that is good now was made. One from far in the future was made before the clock was set."""
+    return {"since": now - CODE_LIFE_MS, "until": now + CODE_LIFE_MS}
 
 
 def _not_let_in() -> Unauthorized:

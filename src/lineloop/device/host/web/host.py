@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import structlog
@@ -80,6 +80,7 @@ class WebHost:
         self.shell = ShellApp(static, self._serve, port=shell_port, content_origin=self.content.origin)
         self.lease = ForegroundLease()
         self.pages: dict[str, Page] = {}
+        self._arriving = 0
         self._tabs: OrderedDict[str, None] = OrderedDict()
         self.surfaces: dict[str, Surface] = {}
         self.workspace = Workspace()
@@ -164,13 +165,13 @@ class WebHost:
 
     # ── links and pages ─────────────────────────────────────────────────────────────────────────────────────
 
-    def new_code(self) -> str:
-        """A code that lets one page in, once."""
-        return self.access.new_code(self._clock.monotonic())
+    async def new_code(self) -> str:
+        """A code that lets one page in, once. Raises StorageUnavailable."""
+        return await self.access.new_code()
 
-    def link(self) -> str:
-        """An address that opens the shell once."""
-        return f"{self.shell_origin}/#code={self.new_code()}"
+    async def link(self) -> str:
+        """An address that opens the shell once. Raises StorageUnavailable."""
+        return f"{self.shell_origin}/#code={await self.new_code()}"
 
     async def _serve(self, receive: Receive, send: Send) -> None:
         await send({"type": "websocket.accept"})
@@ -181,7 +182,17 @@ class WebHost:
 
     @property
     def full(self) -> bool:
-        return self._stopped or self._stage is None or len(self.pages) >= MAX_PAGES
+        pages = len(self.pages) + self._arriving
+        return self._stopped or self._stage is None or pages >= MAX_PAGES
+
+    @contextmanager
+    def arriving(self) -> Generator[None]:
+        """A page that is being let in has a place already, also while that is stored."""
+        self._arriving += 1
+        try:
+            yield
+        finally:
+            self._arriving -= 1
 
     def seen_before(self, page: Page) -> bool:
         """Whether this tab was here before: then it was reloaded, or its connection broke."""

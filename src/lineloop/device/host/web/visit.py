@@ -31,12 +31,21 @@ from lineloop.kit.clock import Clock, with_timeout
 from lineloop.kit.database import DatabaseError
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.error_codes import ErrorCode
-from lineloop.protocol.errors import InvalidRequest, LimitExceeded, LoopError, NotFound, StorageUnavailable
+from lineloop.protocol.errors import (
+    InvalidRequest,
+    LimitExceeded,
+    LoopError,
+    NotFound,
+    StorageUnavailable,
+    Unauthorized,
+)
 
 if TYPE_CHECKING:
     from lineloop.device.host.web.host import WebHost
 
-VERSION = 2
+VERSION = 3
+KEYLESS_VERSION = 2
+"""Keys of that version have ended, and its pages know what to show then."""
 HELLO_SECONDS = 5.0
 HEARTBEAT_MS = 15_000
 MAX_REQUESTS = 200
@@ -48,6 +57,8 @@ TOO_LATE = 4408
 NO_HELLO = 4400
 FULL = 4429
 BAD_FRAMES = 4422
+
+_CLOSES_WITH = {ErrorCode.UNAUTHORIZED: UNAUTHORIZED, ErrorCode.PROTOCOL_VERSION_UNSUPPORTED: NO_HELLO}
 
 _log = structlog.get_logger(__name__)
 
@@ -146,31 +157,30 @@ class Visit:
         frame = await self._first("hello")
         request_id, hello = str(frame.id), frame.payload
         host = self._host
-        if host.full:
-            await self._bye("not_now", 2_000)
-            raise PageGone("not now", FULL)
-        if VERSION not in hello["versions"]:
-            error = LoopError(
-                "this page is of another version than the device: reload it",
-                code=ErrorCode.PROTOCOL_VERSION_UNSUPPORTED,
-                detail={"versions": [VERSION]},
-            )
-            await self._say_error(request_id, error)
-            raise PageGone("version", NO_HELLO)
+        await self._turn_away_when_full()
         try:
+            _check_versions(hello["versions"])
             challenge = await host.access.challenge(hello.get("name"), hello.get("nonce"))
             await self._send_text(encode_ok(request_id, challenge.to_wire()))
             answer = await self._first("prove")
             request_id = str(answer.id)
-            await host.access.admit(challenge, answer.payload["proof"])
+            # Others may have come since hello. A page that is turned away now keeps its code.
+            await self._turn_away_when_full()
+            with host.arriving():
+                await host.access.admit(challenge, answer.payload["proof"])
+                return await self._greet(request_id, hello)
         except LoopError as error:
             await self._say_error(request_id, error)
-            code = UNAUTHORIZED if error.code is ErrorCode.UNAUTHORIZED else 1011
-            raise PageGone("not let in", code) from None
+            raise PageGone("not let in", _CLOSES_WITH.get(error.code, 1011)) from None
         except DatabaseError as error:
             await self._say_error(request_id, StorageUnavailable(str(error)))
             raise PageGone("not let in", 1011) from None
-        return await self._greet(request_id, hello)
+
+    async def _turn_away_when_full(self) -> None:
+        """Raises PageGone."""
+        if self._host.full:
+            await self._bye("not_now", 2_000)
+            raise PageGone("not now", FULL)
 
     async def _first(self, kind: str) -> Frame:
         """The request that has to come now. Raises PageGone for everything else, which has been answered."""
@@ -391,3 +401,16 @@ class Visit:
         if models is None:
             raise LoopError("models are not chosen on this device", code=ErrorCode.UNSUPPORTED)
         return models
+
+
+def _check_versions(versions: list[int]) -> None:
+    """Raises LoopError for a page that has no version in common with the device."""
+    if VERSION in versions:
+        return
+    if KEYLESS_VERSION in versions:
+        raise Unauthorized("the keys of older pages have ended; open the link that `lineloop open` prints")
+    raise LoopError(
+        "this page is of another version than the device: reload it",
+        code=ErrorCode.PROTOCOL_VERSION_UNSUPPORTED,
+        detail={"versions": [VERSION]},
+    )

@@ -3,6 +3,7 @@
 // The code is taken out of the address at once, so that it is in no history, bookmark or screenshot.
 
 const KEY = "lineloop.shell.key";
+const LOADED_ANEW = "lineloop.shell.loaded-anew";
 
 export interface Access {
   /** The code of the address, once; null when there is none (any more). */
@@ -33,5 +34,15 @@ export function pageAccess(page: Window): Access {
         if (page.location.hash.startsWith("#code=")) listener();
       });
     },
+  };
+}
+
+/** Loads the page anew, with a code that was not used; once as this version, so that it is never a loop. */
+export function loadAnew(page: Window, version: number): (code: string | null) => void {
+  return (code) => {
+    if (page.sessionStorage.getItem(LOADED_ANEW) === String(version)) return;
+    page.sessionStorage.setItem(LOADED_ANEW, String(version));
+    if (code !== null) page.history.replaceState(null, "", `#code=${encodeURIComponent(code)}`);
+    page.location.reload();
   };
 }

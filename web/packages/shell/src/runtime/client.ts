@@ -27,6 +27,8 @@ export interface ClientParts {
   readonly time: Time;
   /** The rest of `hello`: tab, visible, focused, language. */
   readonly greeting: () => JsonObject;
+  /** The Runtime speaks another version than this page; a code of the address that is not used yet. */
+  readonly outdated: (code: string | null) => void;
 }
 
 const FIRST_WAIT_MS = 300;
@@ -35,7 +37,7 @@ const HELLO_WAIT_MS = 10_000;
 const ANSWER_WAIT_MS = 30_000;
 const HEARTBEAT_MS = 15_000;
 const UNAUTHENTICATED = 4401;
-const SHELL_VERSION = 2;
+export const SHELL_VERSION = 3;
 
 interface Pending {
   readonly resolve: (ok: JsonObject) => void;
@@ -68,7 +70,9 @@ export class RuntimeClient {
   #closed = false;
   /** The code of the address until the Runtime has taken or refused it. */
   #code: string | null = null;
-  #greetedByCode = false;
+  /** The key that came of a code, from when the proof was said until the Runtime has answered. */
+  #made: string | null = null;
+  #greetedBy: "code" | "made" | "key" = "key";
 
   constructor(parts: ClientParts) {
     this.#parts = parts;
@@ -157,30 +161,31 @@ export class RuntimeClient {
   }
 
   async #greet(socket: Socket): Promise<void> {
-    const code = this.#code;
-    const secret = code ?? this.#parts.access.key();
+    const secret = this.#code ?? this.#made ?? this.#parts.access.key();
     if (secret === null) {
       this.#shutOut();
       return;
     }
-    this.#greetedByCode = code !== null;
+    this.#greetedBy = this.#code !== null ? "code" : this.#made !== null ? "made" : "key";
     try {
-      const welcome = await this.#prove(socket, secret, code !== null);
+      const welcome = await this.#prove(socket, secret);
       if (this.#socket === socket) this.#enter(socket, welcome);
     } catch (error) {
-      if (this.#socket === socket) this.#goAway(isShutOut(error) ? UNAUTHENTICATED : 1006);
+      if (this.#socket !== socket) return;
+      if (saysCode(error, "protocol_version_unsupported")) this.#parts.outdated(this.#code);
+      this.#goAway(saysCode(error, "unauthorized") ? UNAUTHENTICATED : 1006);
     }
   }
 
   // Whoever cannot prove that it is the Runtime is not: the page then waits for the Runtime to come back.
-  async #prove(socket: Socket, secret: string, byCode: boolean): Promise<JsonObject> {
+  async #prove(socket: Socket, secret: string): Promise<JsonObject> {
     const proof = await this.#parts.prove(secret);
     const hello = { ...this.#parts.greeting(), ...proof.hello, versions: [SHELL_VERSION] };
     const said = await proof.answer(await this.#ask(socket, "hello", hello, HELLO_WAIT_MS));
     if (said === null) throw lost();
-    const welcome = await this.#ask(socket, "prove", { proof: said }, HELLO_WAIT_MS);
-    if (byCode) this.#parts.access.keep(await proof.key());
-    return welcome;
+    // The answer may be lost after the Runtime has used the code up: this key then lets the page in.
+    if (this.#greetedBy === "code") this.#made = await proof.key();
+    return this.#ask(socket, "prove", { proof: said }, HELLO_WAIT_MS);
   }
 
   #takeCode(): void {
@@ -189,7 +194,9 @@ export class RuntimeClient {
 
   #enter(socket: Socket, welcome: JsonObject): void {
     const beat = typeof welcome["heartbeat_ms"] === "number" ? welcome["heartbeat_ms"] : HEARTBEAT_MS;
+    if (this.#made !== null && this.#greetedBy !== "key") this.#parts.access.keep(this.#made);
     this.#code = null;
+    this.#made = null;
     this.#attempt = 0;
     this.#heard = this.#parts.time.now();
     this.#watch(socket, Math.max(1_000, beat));
@@ -257,12 +264,14 @@ export class RuntimeClient {
     this.#stopTimer = this.#parts.time.after(wait_ms, () => this.#open());
   }
 
-  // A code that was used before says nothing against the key this browser already has: then that is tried.
+  // A code that was used before says nothing against the key that came of it, nor against the one that this browser
+  // already has: then those are tried.
   #refuse(): void {
-    const byCode = this.#greetedByCode;
+    const refused = this.#greetedBy;
     this.#code = null;
-    if (!byCode) this.#parts.access.forget();
-    if (byCode && this.#parts.access.key() !== null) this.#open();
+    if (refused === "made") this.#made = null;
+    if (refused === "key") this.#parts.access.forget();
+    if (refused !== "key" && (this.#made ?? this.#parts.access.key()) !== null) this.#open();
     else this.#shutOut();
   }
 
@@ -282,6 +291,6 @@ export class RuntimeClient {
   }
 }
 
-function isShutOut(error: unknown): boolean {
-  return error instanceof Error && (error as { wire_code?: string }).wire_code === ("unauthorized" satisfies ErrorCode);
+function saysCode(error: unknown, code: ErrorCode): boolean {
+  return error instanceof Error && (error as { wire_code?: string }).wire_code === code;
 }

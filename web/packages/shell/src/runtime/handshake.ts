@@ -20,7 +20,8 @@ export type Prover = (secret: string) => Promise<Proof>;
 
 export function proverFor(origin: string, newNonce: () => string = randomNonce): Prover {
   return async (secret) => {
-    const root = await digest(bytesOf(secret));
+    // The label is the key: a plain digest of the secret, as older devices stored it, leads nowhere.
+    const root = await mac(bytesOf("lineloop shell root"), secret);
     const name = hex(await mac(root, "lineloop shell name")).slice(0, 32);
     const nonce = newNonce();
     let said = "";
@@ -29,7 +30,7 @@ export function proverFor(origin: string, newNonce: () => string = randomNonce):
       async answer(challenge) {
         const theirs = challenge["nonce"];
         if (typeof theirs !== "string") return null;
-        const text = ["lineloop shell 2", origin, name, nonce, theirs].join("\n");
+        const text = ["lineloop shell 3", origin, name, nonce, theirs].join("\n");
         const device = await mac(root, "lineloop shell device");
         if (challenge["proof"] !== hex(await mac(device, text))) return null;
         said = text;
@@ -38,7 +39,7 @@ export function proverFor(origin: string, newNonce: () => string = randomNonce):
         return hex(page.map((byte, at) => byte ^ (mask[at] ?? 0)));
       },
       async key() {
-        return base64url(await mac(root, `lineloop shell key\n${said}`));
+        return base64url(await mac(await mac(root, "lineloop shell page"), `lineloop shell key\n${said}`));
       },
     };
   };

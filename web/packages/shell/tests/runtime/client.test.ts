@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
+import { loadAnew } from "../../src/runtime/access.ts";
 import { waitBefore } from "../../src/runtime/client.ts";
-import { settle, World } from "../world.ts";
+import { FakeStorage, settle, World } from "../world.ts";
 
 test("a page with a code of the address proves that it knows it and keeps the key that comes of it", async () => {
   const world = new World();
@@ -8,7 +9,7 @@ test("a page with a code of the address proves that it knows it and keeps the ke
   world.client.start();
   expect(world.access.code).toBeNull();
   const socket = await world.welcome();
-  expect(socket.sent[0]?.payload).toMatchObject({ name: "name of once", nonce: "page", tab: "tab_1", versions: [2] });
+  expect(socket.sent[0]?.payload).toMatchObject({ name: "name of once", nonce: "page", tab: "tab_1", versions: [3] });
   expect(socket.sent[1]).toMatchObject({ type: "prove", payload: { proof: "page knows once" } });
   expect(world.access.stored).toBe("key for once");
   expect(world.client.link.get()).toBe("online");
@@ -69,6 +70,57 @@ test("a used code does not shut out a browser that has a key", async () => {
   const socket = await world.welcome();
   expect(socket.sent[0]?.payload).toMatchObject({ name: "name of kept" });
   expect(world.client.link.get()).toBe("online");
+});
+
+test("when the answer to a proof is lost, the key that came of the code lets the page in", async () => {
+  const world = new World();
+  world.access.code = "once";
+  world.access.stored = "of another device";
+  world.client.start();
+  const first = world.socket;
+  first.onopen?.();
+  await settle();
+  first.answer(first.sent[0]?.id, { nonce: "device", proof: "device knows once" });
+  await settle();
+  expect(first.types()).toEqual(["hello", "prove"]);
+  first.onclose?.({ code: 1006 });
+  expect(world.access.stored).toBe("of another device");
+  await world.time.advance(500);
+  world.socket.onopen?.();
+  await settle();
+  expect(world.socket.sent[0]?.payload).toMatchObject({ name: "name of once" });
+  world.socket.refuse(world.socket.sent[0]?.id, "unauthorized");
+  await settle();
+  const socket = await world.welcome();
+  expect(socket.sent[0]?.payload).toMatchObject({ name: "name of key for once" });
+  expect(world.access.stored).toBe("key for once");
+  expect(world.client.link.get()).toBe("online");
+});
+
+test("a Runtime of another version has the page loaded anew, with the code that was not used", async () => {
+  const world = new World();
+  world.access.code = "once";
+  world.client.start();
+  world.socket.onopen?.();
+  await settle();
+  world.socket.refuse(world.socket.sent[0]?.id, "protocol_version_unsupported");
+  await settle();
+  expect(world.outdated).toEqual(["once"]);
+});
+
+test("a page loads itself anew once in a version, and its code comes along", () => {
+  let loads = 0;
+  const addresses: string[] = [];
+  const page = {
+    sessionStorage: new FakeStorage(),
+    history: { replaceState: (_: unknown, __: string, address: string) => addresses.push(address) },
+    location: { reload: () => (loads += 1) },
+  } as unknown as Window;
+  loadAnew(page, 3)("a-code");
+  loadAnew(page, 3)(null);
+  expect([loads, addresses]).toEqual([1, ["#code=a-code"]]);
+  loadAnew(page, 4)(null);
+  expect(loads).toBe(2);
 });
 
 test("a key that is not known any more is forgotten; a key that another tab got lets this page in", async () => {

@@ -12,6 +12,8 @@ interface Case {
   readonly device_proof: string;
   readonly page_proof: string;
   readonly next_key: string;
+  readonly old_root: string;
+  readonly old_page_proof: string;
 }
 
 const file = new URL("../../../../../spec/golden/shell/handshake.json", import.meta.url);
@@ -23,6 +25,7 @@ test.each(cases)("$case: both sides compute the same", async (one) => {
   const challenge = { nonce: one.device_nonce, proof: one.device_proof };
   expect(await proof.answer(challenge)).toBe(one.page_proof);
   expect(await proof.key()).toBe(one.next_key);
+  expect(one.old_page_proof).not.toBe(one.page_proof);
 });
 
 test("a wrong proof, that of another nonce or origin, and no proof are answered with nothing", async () => {
