@@ -18,6 +18,7 @@ from lineloop.cli.apps import carry_out
 from lineloop.cli.control import ControlDoor
 from lineloop.cli.data_files import DEVICE_DATABASE, refuse_emptied
 from lineloop.cli.failures import CommandFailed, Exit
+from lineloop.cli.keeping import kept_of
 from lineloop.cli.lifetime import Stop, live
 from lineloop.cli.logs import set_up_quiet_logs
 from lineloop.cli.models import LocalModels
@@ -27,7 +28,7 @@ from lineloop.cli.web import LINK_VERB, WEB, WebDisplay, announce, check_host
 from lineloop.client.transport import LinkConnection, Params, Response, ServerSentEvent, Transport
 from lineloop.device.apps import AppRegistry
 from lineloop.device.runtime import Runtime
-from lineloop.device.settings import DeviceSettings
+from lineloop.device.settings import DeviceSettings, Retention
 from lineloop.kit.datadir import DataDir
 from lineloop.kit.file_identity import FileIdentity
 from lineloop.kit.records import record
@@ -94,7 +95,12 @@ async def _command(
 def _made(parts: DeviceParts, folder: Path) -> Runtime:
     around = parts.around
     return Runtime(
-        DeviceSettings(data_dir=folder, device_key=parts.device.key, person=PERSON),
+        DeviceSettings(
+            data_dir=folder,
+            device_key=parts.device.key,
+            person=PERSON,
+            retention=Retention(**kept_of(around.keep).device),
+        ),
         parts.transport,
         clock=around.clock,
         ids=around.ids,

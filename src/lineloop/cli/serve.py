@@ -15,7 +15,7 @@ from pathlib import Path
 from lineloop.cli.admission import admission_of
 from lineloop.cli.data_files import SERVER_DATABASE, directory_of, refuse_emptied, remember_database
 from lineloop.cli.failures import CommandFailed, Exit
-from lineloop.cli.keeping import retention_of
+from lineloop.cli.keeping import kept_of
 from lineloop.cli.lifetime import Stop, live
 from lineloop.cli.models import LocalModels, check_model
 from lineloop.cli.running import Ready
@@ -26,7 +26,7 @@ from lineloop.kit.engines import DatabaseUrl, Place, is_postgres, shown
 from lineloop.kit.file_identity import FileIdentity
 from lineloop.kit.storage_errors import DatabaseUnavailable
 from lineloop.server.app import Server
-from lineloop.server.settings import ServerSettings
+from lineloop.server.settings import Retention, ServerSettings
 from lineloop.settings import Settings
 
 SQLITE = "sqlite:///"
@@ -61,7 +61,7 @@ async def started_server(
             admin_token=around.credentials.admin_token,
             redis_url=redis,
             blobs=around.blobs,
-            retention=retention_of(around.keep),
+            retention=Retention(**kept_of(around.keep).server),
             **admission_of(around.admission),
         )
         server = Server(

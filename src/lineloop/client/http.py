@@ -35,11 +35,11 @@ from lineloop.client.transport import (
 )
 from lineloop.kit import json
 from lineloop.protocol.errors import ConnectionLost, InvalidRequest
+from lineloop.protocol.versions import SPOKEN
 
 STREAM_SILENCE_SECONDS = 45.0
 MAX_LINK_FRAME_BYTES = 64 * 1024 * 1024
 LINK_PATH = "/v1/link"
-PROTOCOL_VERSION = 1
 
 T = TypeVar("T")
 
@@ -198,7 +198,7 @@ class HttpTransport:
             raise error_of_answer(error.response.status_code, decoded_body(error.response.body)) from error
         except (OSError, WebSocketException) as error:
             raise ConnectionLost(f"no link to {self._url}: {error}") from error
-        hello = {"token": self._token or "", "protocol": PROTOCOL_VERSION}
+        hello = {"token": self._token or "", **SPOKEN.hello()}
         await connection.send(json.dumps({"hello": hello}))
         return connection
 

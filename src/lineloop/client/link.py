@@ -23,12 +23,11 @@ from lineloop.kit.faults import FaultInjected, FaultMode, Faults
 from lineloop.kit.records import record
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.actors import Actor
-from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import ConnectionLost, InvalidRequest, LoopError
 from lineloop.protocol.fault_sites import FaultSite
 from lineloop.protocol.messages import Message
+from lineloop.protocol.versions import SPOKEN, Versions
 
-PROTOCOL_VERSION = 1
 PONG = '{"pong":{}}'
 HELLO_TIMEOUT_SECONDS = 10.0
 SILENT_HEARTBEATS = 3.0
@@ -393,11 +392,10 @@ def _hello(frame: dict[str, Any]) -> _Hello:
     hello = frame.get("hello")
     if not isinstance(hello, dict):
         raise ConnectionLost("the server's first frame was no hello")
-    if hello.get("protocol") != PROTOCOL_VERSION:
-        raise LoopError(
-            f"the server speaks link protocol {hello.get('protocol')!r}, not {PROTOCOL_VERSION}",
-            code=ErrorCode.PROTOCOL_VERSION_UNSUPPORTED,
-        )
+    protocol = hello.get("protocol")
+    if not isinstance(protocol, int):
+        raise ConnectionLost("the server's hello names no protocol version")
+    SPOKEN.agree(Versions(protocol, protocol))
     try:
         actor = Actor.from_wire(hello["actor"]) if hello.get("actor") else None
         heartbeat_seconds = float(hello.get("heartbeat_ms", 15_000)) / 1000

@@ -32,6 +32,7 @@ class Connection:
         self._clock = clock
         self._link = ConnectionState.CONNECTING
         self._behind = False
+        self._reason: str | None = None
         self._state = ConnectionState.CONNECTING
         self._since = clock.now_ms()
         self._counts: list[Count] = []
@@ -48,10 +49,17 @@ class Connection:
         return sum(count() for count in self._counts)
 
     def now(self) -> dict[str, Any]:
-        """`{"state", "waiting", "since"}`; `since` is RFC 3339."""
+        """`{"state", "waiting", "since", "reason"}`; `since` is RFC 3339, `reason` the code with which the
+        server refuses this device, or None.
+        """
         waiting = self.waiting
         self._waited = waiting > 0
-        return {"state": str(self._state), "waiting": waiting, "since": rfc3339(self._since)}
+        return {
+            "state": str(self._state),
+            "waiting": waiting,
+            "since": rfc3339(self._since),
+            "reason": self._reason,
+        }
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Calls `listener` after every change. Returns how to stop."""
@@ -66,6 +74,12 @@ class Connection:
         """The link's word: connecting, online or offline."""
         self._link = link
         self._settle()
+
+    def refused_with(self, reason: str | None) -> None:
+        """The server was reached and refuses the device with this code; None: it does not (any more)."""
+        if reason != self._reason:
+            self._reason = reason
+            self._tell()
 
     def streams_are(self, *, behind: bool) -> None:
         """Whether some followed conversation has not caught up."""

@@ -42,6 +42,7 @@ from lineloop.device.reconcile.deadlines import Deadlines
 from lineloop.device.reconcile.display import Display
 from lineloop.device.reconcile.outbox import OutboxSender
 from lineloop.device.reconcile.restore import Restorer
+from lineloop.device.reconcile.retention import RetentionSweep
 from lineloop.device.settings import DeviceSettings
 from lineloop.device.store import stories
 from lineloop.device.store.outbox import Entry
@@ -156,6 +157,9 @@ class Runtime:
             await self.person.start()
         self._connect()
         self._tasks.spawn(self._sweep(), name="sweep")
+        if self.settings.retention.is_on:
+            sweep = RetentionSweep(self.foundation, self.settings.retention)
+            self._tasks.spawn(sweep.run(), name="retention")
 
     async def _open(self) -> None:
         path = self.settings.database_path
@@ -324,6 +328,9 @@ class Runtime:
     def _link_changed(self, link: LinkState) -> None:
         if self._state in (RuntimeState.STOPPING, RuntimeState.STOPPED):
             return
+        if link.connected or link.error is not None:
+            refused = link.error is not None and not link.error.retryable
+            self.connection.refused_with(str(link.error.code) if link.error and refused else None)
         if link.connected:
             if self._state is not RuntimeState.AUTHENTICATING:
                 self._move(RuntimeEvent.CONNECT)

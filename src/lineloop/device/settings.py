@@ -12,6 +12,27 @@ from lineloop.protocol.actors import Actor
 
 
 @record
+class Retention:
+    """For how many days things are kept that nobody needs any more; None: for ever.
+
+    `calls`: what an ended call was asked and answered; that there was one under its id stays for ever.
+    `inbox`: what an app has acknowledged. `outbox`: what the server has. `audit`: its lines, and what they
+    name. `sessions`: the data of closed sub-sessions.
+    """
+
+    calls: float | None = None
+    inbox: float | None = None
+    outbox: float | None = None
+    audit: float | None = None
+    sessions: float | None = None
+
+    @property
+    def is_on(self) -> bool:
+        kept = (self.calls, self.inbox, self.outbox, self.audit, self.sessions)
+        return any(days is not None for days in kept)
+
+
+@record
 class DeviceSettings:
     """`device_key` names the device (`runtime/<device_key>`); `data_dir` holds its file `device.sqlite3`.
 
@@ -29,6 +50,7 @@ class DeviceSettings:
     sweep_seconds: float = 5.0
     offline_after_seconds: float = 3.0
     packaged: Packaged | None = None
+    retention: Retention = field(default_factory=Retention)
 
     @property
     def database_path(self) -> Path:

@@ -40,6 +40,7 @@ class ErrorCode(StrEnum):
     ANSWER_CONFLICT = "answer_conflict"
     ANSWER_INVALID = "answer_invalid"
     CALL_CONFLICT = "call_conflict"
+    CALL_EXPIRED = "call_expired"
     HARNESS_TARGET_UNKNOWN = "harness_target_unknown"
     MODEL_UNREACHABLE = "model_unreachable"
     MODEL_OVERLOADED = "model_overloaded"
@@ -163,6 +164,9 @@ ERRORS: dict[str, ErrorFacts] = {
     "answer_invalid": ErrorFacts(422, False, "The answer is not one of the offered choices."),
     "call_conflict": ErrorFacts(
         409, False, "The call id was already used with other parameters; the first call is unharmed."
+    ),
+    "call_expired": ErrorFacts(
+        410, False, "The call ended so long ago that its answer is no longer kept; it is not run again."
     ),
     "harness_target_unknown": ErrorFacts(422, False, "This server has no harness of that name."),
     "model_unreachable": ErrorFacts(

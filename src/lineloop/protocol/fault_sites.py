@@ -110,6 +110,8 @@ class FaultSite(StrEnum):
     DEVICE_PERSON_SAY_AFTER_COMMIT = "device.person.say.after_commit"
     DEVICE_PERSON_SENT_BEFORE_COMMIT = "device.person.sent.before_commit"
     DEVICE_PERSON_SENT_AFTER_COMMIT = "device.person.sent.after_commit"
+    DEVICE_RETENTION_BEFORE_COMMIT = "device.retention.before_commit"
+    DEVICE_RETENTION_AFTER_COMMIT = "device.retention.after_commit"
     DEVICE_CONTAINER_START = "device.container.start"
 
     # device: transport and outbox

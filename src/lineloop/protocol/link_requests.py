@@ -29,8 +29,8 @@ from lineloop.protocol.requests import (
     parse_value,
     request_error,
 )
+from lineloop.protocol.versions import Versions
 
-PROTOCOL_VERSION = 1
 MAX_FRAME_ITEMS = 1_000
 MAX_ITEM_BYTES = 1024 * 1024
 
@@ -40,6 +40,12 @@ M = TypeVar("M", bound=BaseModel)
 class LinkHelloBody(Body):
     token: Annotated[str, Field(min_length=1, max_length=512)]
     protocol: Annotated[int, Field(ge=1, strict=True)]
+    protocol_min: Annotated[int, Field(ge=1, strict=True)] | None = None
+
+    @property
+    def versions(self) -> Versions:
+        """What the client speaks; without `protocol_min` one version."""
+        return Versions(self.protocol_min or self.protocol, self.protocol)
 
 
 class LinkHello(Body):

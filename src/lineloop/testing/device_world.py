@@ -30,9 +30,10 @@ from lineloop.kit.ids import Ids
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.content import derive_purpose
 from lineloop.protocol.envelopes import FromAgent, inventory_request, tool_cancel, tool_invoke
-from lineloop.protocol.errors import ConnectionLost
+from lineloop.protocol.errors import ConnectionLost, LoopError
 from lineloop.protocol.fault_sites import FaultSite
 from lineloop.protocol.tools import ToolKey
+from lineloop.protocol.versions import SPOKEN
 from lineloop.testing.clock import FakeClock
 from lineloop.testing.scripted_containers import Script
 from lineloop.testing.simulated_host import SimulatedHost
@@ -69,7 +70,9 @@ class Connection:
 
 
 class LinkServer:
-    """The server as a device sees it. `frames` are the device's; `lose_answers` keeps results back."""
+    """The server as a device sees it. `frames` are the device's; `lose_answers` keeps results back; while
+    there is a `refusal`, every hello is answered with it. `protocol` is the version that it agrees on.
+    """
 
     def __init__(self, clock: FakeClock, device: Actor) -> None:
         self._clock = clock
@@ -79,6 +82,8 @@ class LinkServer:
         self.operators: dict[tuple[str, str], None] = {}
         self.frames: list[dict[str, Any]] = []
         self.lose_answers = False
+        self.refusal: LoopError | None = None
+        self.protocol = SPOKEN.newest
         self.reachable = True
         self._connections: list[Connection] = []
 
@@ -86,8 +91,16 @@ class LinkServer:
         if not self.reachable:
             raise ConnectionLost("nobody listens")
         connection = Connection(self)
+        if self.refusal is not None:
+            connection.inbox.put_nowait({"error": self.refusal.to_problem()})
+            return connection
         self._connections.append(connection)
-        hello = {"protocol": 1, "epoch": "e1", "actor": self.device.to_wire(), "heartbeat_ms": 86_400_000}
+        hello = {
+            "protocol": self.protocol,
+            "epoch": "e1",
+            "actor": self.device.to_wire(),
+            "heartbeat_ms": 86_400_000,
+        }
         connection.inbox.put_nowait({"hello": hello})
         missed = [m for m in self.messages if m["offset"] > self.committed.get(m["conversation_id"], 0)]
         missed = [m for m in missed if m["target"] == self.device.to_wire()]

@@ -7,6 +7,7 @@ whatever the inventory is now; everything refused before acceptance is audited, 
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from typing import Any
 
@@ -147,6 +148,9 @@ def _replay(plan: Plan, known: Known, invoke: Invoke) -> None:
     if not _same_request(known.call, invoke):
         refuse(plan, invoke, Failure(ErrorCode.CALL_CONFLICT))
         return
+    if known.call.emptied:
+        refuse(plan, invoke, Failure(ErrorCode.CALL_EXPIRED))
+        return
     plan.audit_call(known.call, "call_repeated")
     if known.answer is not None:
         key = answer_key(known.call.ref, known.call.sequence)
@@ -157,8 +161,15 @@ def _same_request(call: Call, invoke: Invoke) -> bool:
     """Whether tool and params are equal, whatever the order of fields; the revision does not count."""
     if call.key != invoke.key:
         return False
+    if call.emptied:
+        return call.params == params_digest(invoke.params)
     same_text = call.params == invoke.params_text
     return same_text or json.canonical(json.loads(call.params)) == json.canonical(invoke.params)
+
+
+def params_digest(params: Any) -> str:
+    """What stays of a call's parameters, as JSON text: enough to know the same request again."""
+    return f'"sha256:{hashlib.sha256(json.canonical(params)).hexdigest()}"'
 
 
 def refusal_of(view: View, app: App | None, invoke: Invoke, schemas: Schemas) -> Failure | None:

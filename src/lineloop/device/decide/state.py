@@ -10,6 +10,7 @@ from dataclasses import field, fields
 from operator import attrgetter
 from typing import Any, Protocol
 
+from lineloop.kit import json
 from lineloop.kit.records import record
 from lineloop.protocol.tools import ToolDescriptor, ToolKey
 
@@ -92,6 +93,16 @@ class Call:
     @property
     def ended(self) -> bool:
         return self.ended_at is not None
+
+    @property
+    def emptied(self) -> bool:
+        """Whether retention took what was asked and answered; `params` is then a digest (calls.py)."""
+        return self.params.startswith('"')
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What was asked for; nothing when that is no longer kept."""
+        return {} if self.emptied else json.loads(self.params)
 
     def changed(self, **changes: Any) -> Call:
         """As dataclasses.replace, which takes several times as long for so many fields."""

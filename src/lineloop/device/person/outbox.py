@@ -14,13 +14,22 @@ from typing import Any
 import structlog
 
 from lineloop.client.loop import Loop
-from lineloop.client.retry import is_transient
 from lineloop.device.foundation import Foundation
 from lineloop.device.store import person_outbox as store
 from lineloop.device.store.person_outbox import Saying
 from lineloop.kit.backoff import Backoff
 from lineloop.kit.database import Tx
+from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import LoopError, NotFound
+
+# The server knows nothing of what was said yet: the credential or the version has to become right first.
+_ABOUT_THE_WAY = frozenset(
+    {
+        ErrorCode.UNAUTHORIZED,
+        ErrorCode.HOST_NOT_ALLOWED,
+        ErrorCode.PROTOCOL_VERSION_UNSUPPORTED,
+    }
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -130,7 +139,7 @@ class Outbox:
         try:
             message_id = await self._deliver(saying)
         except LoopError as error:
-            if is_transient(error):
+            if error.retryable or error.code in _ABOUT_THE_WAY:
                 raise
             refusal = str(error.code)
             _log.warning("person_saying_refused", conversation_id=saying.conversation_id, code=refusal)

@@ -130,7 +130,6 @@ class AppSessions:
 
     async def _start(self, activation: Activation) -> None:
         reason = await self._make_ready(activation)
-        self.started.discard(activation.activation_id)
         room = self._room
         if reason is None:
             decide = partial(sessions.session_ready, room=room, activation_id=activation.activation_id)
@@ -142,6 +141,7 @@ class AppSessions:
                 reason=reason,
             )
         await insist(self._clock, "app start", lambda: room.submit(SOURCE, decide, SITE_REPORT))
+        self.started.discard(activation.activation_id)
 
     async def _make_ready(self, activation: Activation) -> str | None:
         """None when the handlers are registered, else the controlled reason why not."""

@@ -62,7 +62,6 @@ class Deadlines:
         now = self._clock.monotonic()
         while self._heap and self._heap[0][0] <= now:
             _, _, kind, id_ = heapq.heappop(self._heap)
-            self._known.discard((kind, id_))
             self._tasks.spawn(self._fire(kind, id_), name=f"deadline {kind}")
         self._sleep_again()
 
@@ -76,3 +75,5 @@ class Deadlines:
             case _:
                 decide = partial(operations.reach_deadline, room=room, operation_id=id_)
         await insist(self._clock, f"deadline of {kind}", lambda: room.submit(SOURCE, decide, SITE))
+        # Only now: while it cannot be stored, nobody else need try the same.
+        self._known.discard((kind, id_))

@@ -216,12 +216,14 @@ class OutboxSender:
         answers = [self._speaker.submit(ItemKind.SPEAK, entry.text) for entry in batch]
         self._submit_positions((conversation_id,))
         results = await _all_of(answers)
+        # A link that was refused refuses what it carried; that is no word about the messages.
+        spoken_to = self._speaker.connected
         mode = await self._faults.areach(FaultSite.DEVICE_OUTBOX_AFTER_SEND)
         if mode in (FaultMode.LOST_ACK, FaultMode.DUPLICATE):
             return batch
         again: list[Entry] = []
         for entry, result in zip(batch, results, strict=True):
-            if isinstance(result, LoopError) and result.retryable:
+            if isinstance(result, LoopError) and (result.retryable or not spoken_to):
                 again.append(entry)
             elif isinstance(result, LoopError):
                 _log.error("outbox_entry_refused", key=entry.key, code=str(result.code))

@@ -68,7 +68,7 @@ def _view(tx: Tx, call: Call, app: InstalledApp | None, run_message_id: str | No
         "app_title": app.manifest.title if app is not None else call.key.app_scope,
         "method": call.key.method,
         "title": tool.title if tool is not None else call.key.method,
-        "params": json.loads(call.params),
+        "params": call.arguments,
         "state": call.state,
         "sequence": call.sequence,
         "receipts": [_receipt(one) for one in calls.receipts(tx, call.ref)],

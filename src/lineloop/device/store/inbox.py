@@ -40,11 +40,13 @@ UPDATE app_inbox SET state = 'rejected', closed_at = :now_ms
 """
 _DELETE_APP = "DELETE FROM app_inbox WHERE runtime_id = :runtime_id AND app_scope = :app_scope"
 _PRUNE = """
-DELETE FROM app_inbox
- WHERE runtime_id = :runtime_id AND (state <> 'pending' OR critical = 0)
-   AND COALESCE(closed_at, created_at) < :before_ms
-   AND position < (SELECT MAX(newest.position) FROM app_inbox AS newest
-                    WHERE newest.runtime_id = app_inbox.runtime_id AND newest.app_scope = app_inbox.app_scope)
+DELETE FROM app_inbox WHERE id IN (
+  SELECT old.id FROM app_inbox AS old
+   WHERE old.runtime_id = :runtime_id AND (old.state <> 'pending' OR old.critical = 0)
+     AND COALESCE(old.closed_at, old.created_at) < :before_ms
+     AND old.position < (SELECT MAX(newest.position) FROM app_inbox AS newest
+                          WHERE newest.runtime_id = old.runtime_id AND newest.app_scope = old.app_scope)
+   LIMIT :limit)
 """
 
 
@@ -120,9 +122,9 @@ def delete_app(tx: Tx, runtime_id: str, app_scope: str) -> None:
     tx.run(_DELETE_APP, {"runtime_id": runtime_id, "app_scope": app_scope})
 
 
-def prune(tx: Tx, runtime_id: str, before_ms: int) -> int:
+def prune(tx: Tx, runtime_id: str, before_ms: int, limit: int = -1) -> int:
     """Forgets old entries that nobody has to answer; an app's newest stays, so that positions only grow."""
-    return tx.run(_PRUNE, {"runtime_id": runtime_id, "before_ms": before_ms})
+    return tx.run(_PRUNE, {"runtime_id": runtime_id, "before_ms": before_ms, "limit": limit})
 
 
 def _entry(row: Row) -> InboxEntry:

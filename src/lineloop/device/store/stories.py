@@ -60,7 +60,7 @@ def _story(tx: Tx, call: Call) -> dict[str, Any]:
         "app_scope": call.key.app_scope,
         "method": call.key.method,
         "contract_version": call.key.contract_version,
-        "params": json.loads(call.params),
+        "params": call.arguments,
         "inventory_revision": call.inventory_revision,
         "state": call.state,
         "accepted_at": wire_time(call.accepted_at),

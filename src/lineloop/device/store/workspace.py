@@ -8,7 +8,6 @@ from typing import Any
 from lineloop.device.decide.envelopes import wire_time
 from lineloop.device.decide.state import Activation, Instance, Operation
 from lineloop.device.store import calls, sessions
-from lineloop.kit import json
 from lineloop.kit.database import Tx
 from lineloop.kit.records import record
 
@@ -69,7 +68,7 @@ def read_surface_facts(tx: Tx, instance_id: str) -> SurfaceFacts | None:
         sessions.activation_of(tx, instance_id),
         operation,
         call.key.method if call is not None else None,
-        json.loads(call.params) if call is not None else {},
+        call.arguments if call is not None else {},
     )
 
 

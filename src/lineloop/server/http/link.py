@@ -19,7 +19,8 @@ from lineloop.kit.database import Tx
 from lineloop.kit.ids import Ids
 from lineloop.protocol.actors import RUNTIME, Actor
 from lineloop.protocol.errors import ConnectionLost, LoopError
-from lineloop.protocol.link_requests import PROTOCOL_VERSION, frame_id_of, parse_link_frame
+from lineloop.protocol.link_requests import frame_id_of, parse_link_frame
+from lineloop.protocol.versions import SPOKEN
 from lineloop.server.commit import Commits
 from lineloop.server.decide.access import Grant, Verb
 from lineloop.server.http.link_frames import (
@@ -58,14 +59,20 @@ class LinkSession:
     """
 
     def __init__(
-        self, links: Links, grant: Grant, actor: Actor, *, on_close: Callable[[LinkSession], None]
+        self,
+        links: Links,
+        grant: Grant,
+        actor: Actor,
+        *,
+        protocol: int,
+        on_close: Callable[[LinkSession], None],
     ) -> None:
         self._links = links
         self._commits = links.commits
         self._grant = grant
         self.actor = actor
         self._on_close = on_close
-        self._frames: deque[Frame] = deque([PlainFrame({"hello": links.hello(actor)})])
+        self._frames: deque[Frame] = deque([PlainFrame({"hello": links.hello(actor, protocol)})])
         self._messages: deque[StoredMessage] = deque()
         self._queued_bytes = 0
         self._pushed: dict[str, int] = {}
@@ -391,23 +398,26 @@ class Links:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def hello(self, actor: Actor) -> dict[str, Any]:
+    def hello(self, actor: Actor, protocol: int) -> dict[str, Any]:
         return {
-            "protocol": PROTOCOL_VERSION,
+            "protocol": protocol,
             "epoch": self.epoch,
             "actor": actor.to_wire(),
             "heartbeat_ms": int(self.heartbeat_seconds * 1000),
         }
 
-    async def open(self, grant: Grant) -> LinkSession:
-        """A session for the grant's own actor. Raises Forbidden, InvalidRequest, ConnectionLost."""
+    async def open(self, grant: Grant, *, protocol: int = SPOKEN.newest) -> LinkSession:
+        """A session for the grant's own actor, in the version that was agreed on.
+
+        Raises Forbidden, InvalidRequest, ConnectionLost.
+        """
         grant.require(Verb.POLL)
         actor = grant.actor()
         if self._draining:
             raise ConnectionLost("the server is stopping")
         if grant.device_key is not None:
             await self.commits.activate_device(grant.owner_user, grant.device_key)
-        session = LinkSession(self, grant, actor, on_close=self._sessions.discard)
+        session = LinkSession(self, grant, actor, protocol=protocol, on_close=self._sessions.discard)
         self._sessions.add(session)
         try:
             await session.start()

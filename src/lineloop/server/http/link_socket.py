@@ -8,9 +8,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from lineloop.kit.clock import with_timeout
 from lineloop.kit.tasks import Tasks
-from lineloop.protocol.errors import ConnectionLost, ErrorCode, LoopError, Unauthorized
-from lineloop.protocol.link_requests import PROTOCOL_VERSION, LinkHello
+from lineloop.protocol.errors import ConnectionLost, LoopError, Unauthorized
+from lineloop.protocol.link_requests import LinkHello
 from lineloop.protocol.requests import parse_body
+from lineloop.protocol.versions import SPOKEN
 from lineloop.server.http.link import LinkSession, error_frame
 from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
@@ -54,13 +55,9 @@ async def _welcomed(services: Services, socket: WebSocket) -> LinkSession:
     except TimeoutError:
         raise Unauthorized("no hello came in time") from None
     hello = parse_body(LinkHello, raw).hello
-    if hello.protocol != PROTOCOL_VERSION:
-        raise LoopError(
-            f"this server speaks link protocol {PROTOCOL_VERSION}",
-            code=ErrorCode.PROTOCOL_VERSION_UNSUPPORTED,
-        )
+    agreed = SPOKEN.agree(hello.versions)
     grant = await services.identity.of_token(hello.token)
-    session = await services.links.open(grant)
+    session = await services.links.open(grant, protocol=agreed)
     try:
         services.identity.require_valid(grant)
     except LoopError:

@@ -33,6 +33,7 @@ export const ERRORS = {
   answer_conflict: { status: 409, retryable: false, meaning: "The question is closed with another answer; `detail` tells the stored outcome." },
   answer_invalid: { status: 422, retryable: false, meaning: "The answer is not one of the offered choices." },
   call_conflict: { status: 409, retryable: false, meaning: "The call id was already used with other parameters; the first call is unharmed." },
+  call_expired: { status: 410, retryable: false, meaning: "The call ended so long ago that its answer is no longer kept; it is not run again." },
   harness_target_unknown: { status: 422, retryable: false, meaning: "This server has no harness of that name." },
   model_unreachable: { status: 503, retryable: true, meaning: "The model's server cannot be reached, or broke off in the middle." },
   model_overloaded: { status: 503, retryable: true, meaning: "The model's server has too much to do, or failed on its side." },
