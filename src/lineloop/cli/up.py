@@ -79,6 +79,7 @@ def run_up(settings: Settings, options: UpOptions) -> int:
             device = Actor(RUNTIME, around.credentials.device_key)
             parts = DeviceParts(around, device, inside(device), inside(PERSON), display, models)
             await stack.enter_async_context(running_device(parts, stop))
+            stack.callback(server.leave)  # first of all, while the other parts still stop
             if display is not None:
                 await announce(display, settings, open_browser=options.open_browser)
             yield Ready(

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, NotRequired, Required, TypedDict, Unpack
 
-from lineloop.client.retry import Retry, is_transient
+from lineloop.client.retry import Retry, asked_pause_seconds, is_transient
 from lineloop.client.sse import MessageEvent, StreamEvent, stream_once
 from lineloop.client.transport import Transport
 from lineloop.protocol.actors import Actor
@@ -95,7 +95,8 @@ class Call:
             reconnects += 1
             if reconnects > MAX_RECONNECTS:
                 raise broken
-            await self._retry.clock.sleep(self._retry.backoff.delay(reconnects - 1))
+            pause = self._retry.backoff.delay(reconnects - 1)
+            await self._retry.clock.sleep(max(pause, asked_pause_seconds(broken)))
 
     async def _output(self, message_id: str) -> Message:
         answer = await self._retry.run(

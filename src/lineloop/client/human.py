@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, Required, TypedDict, Unpack
 
-from lineloop.client.retry import Retry, is_transient
+from lineloop.client.retry import MAX_PAUSE_SECONDS, Retry, is_transient
 from lineloop.client.transport import Transport
 from lineloop.kit.backoff import Backoff
 from lineloop.protocol.actors import Actor
@@ -73,7 +73,7 @@ class QuestionHandle:
         failures = 0
         while True:
             try:
-                question = await self._read(LONG_POLL_SECONDS)
+                question, pause = await self._looked(LONG_POLL_SECONDS)
             except LoopError as error:
                 failures += 1
                 if not is_transient(error) or failures >= WAIT_ATTEMPTS:
@@ -83,15 +83,22 @@ class QuestionHandle:
             failures = 0
             if question.state is not QuestionState.PENDING:
                 return question
+            await self._retry.clock.sleep(pause)
 
     async def _read(self, wait_seconds: float) -> Question:
+        return (await self._looked(wait_seconds))[0]
+
+    async def _looked(self, wait_seconds: float) -> tuple[Question, float]:
+        """The question, and for how many seconds a server that stops asks to be left alone."""
         answer = await self._transport.request(
             "GET",
             f"/v1/questions/{segment(self.id)}",
             params={"wait_ms": round(wait_seconds * 1000) or None},
             timeout_seconds=wait_seconds + 30.0,
         )
-        return Question.from_wire(answer.body)
+        asked = answer.headers.get("retry-after", "0")
+        pause = min(int(asked), MAX_PAUSE_SECONDS) if asked.isdecimal() else 0.0
+        return Question.from_wire(answer.body), pause
 
 
 class Human:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from lineloop.client.event_stream import epoch_of
-from lineloop.client.retry import is_transient
+from lineloop.client.retry import asked_pause_seconds, is_transient
 from lineloop.client.transport import ServerSentEvent, Transport
 from lineloop.kit import json
 from lineloop.kit.backoff import Backoff
@@ -19,8 +19,17 @@ from lineloop.kit.clock import Clock
 from lineloop.kit.records import record
 from lineloop.protocol.errors import ConnectionLost, LoopError
 from lineloop.protocol.messages import ConversationInfo, Message
-from lineloop.protocol.sse import CONVERSATION_EVENT, MESSAGE_EVENT, PATCH_EVENT, PING_EVENT, StreamView
+from lineloop.protocol.sse import (
+    CONVERSATION_EVENT,
+    DRAIN_EVENT,
+    MESSAGE_EVENT,
+    PATCH_EVENT,
+    PING_EVENT,
+    StreamView,
+)
 from lineloop.protocol.sse import StreamEvent as Told
+
+MAX_RETRY_MS = 60_000
 
 
 @record
@@ -82,6 +91,7 @@ async def stream_once(
 ) -> AsyncGenerator[tuple[str | None, StreamEvent], None]:
     """(event id, event) of one connection until it ends. Raises ConnectionLost, or a refusal's LoopError.
 
+    A server that stops says so: ConnectionLost with `retry_after_ms`, for which it asks to be left alone.
     Its first event is StartedAnew when `last_event_id` comes from another life of the server's database.
     """
     known = epoch_of(last_event_id)
@@ -91,6 +101,8 @@ async def stream_once(
             if known and epoch and epoch != known:
                 yield None, StartedAnew()
             known = epoch or known
+            if raw.event == DRAIN_EVENT:
+                raise ConnectionLost("the server stops", detail={"retry_after_ms": _retry_ms(raw.data)})
             event = stream_event(raw)
             if event is not None:
                 yield raw.id or None, event
@@ -106,6 +118,7 @@ async def stream_resumed(
     backoff = Backoff(0.1, 2.0, 10.0, 0.3)
     attempt = 0
     while True:
+        asked = 0.0
         try:
             async for event_id, event in stream_once(transport, path, last_event_id):
                 attempt = 0
@@ -114,8 +127,18 @@ async def stream_resumed(
         except LoopError as error:
             if not is_transient(error):
                 raise
-        await clock.sleep(backoff.delay(attempt))
+            asked = asked_pause_seconds(error)
+        await clock.sleep(max(asked, backoff.delay(attempt)))
         attempt += 1
+
+
+def _retry_ms(data: str) -> int:
+    """What the last words of a stopping server ask for; 0 for what is not understood."""
+    try:
+        asked: Any = json.loads(data)["retry_ms"]
+    except (ValueError, KeyError, TypeError):
+        return 0
+    return min(asked, MAX_RETRY_MS) if isinstance(asked, int) and asked > 0 else 0
 
 
 class View:

@@ -18,6 +18,7 @@ MESSAGE_EVENT = "message"
 PATCH_EVENT = "patch"
 PING_EVENT = "ping"
 CONVERSATION_EVENT = "conversation"
+DRAIN_EVENT = "drain"
 
 
 class StreamEvent(NamedTuple):

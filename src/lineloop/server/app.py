@@ -271,13 +271,20 @@ class Server:
         """A link session in this process. Raises Unauthorized, Forbidden, InvalidRequest, ConnectionLost."""
         return await self.services.links.open(await self.services.identity.of_token(token))
 
+    def leave(self) -> None:
+        """From now on the server is not ready: viewers and waits are told to come again, elsewhere if they
+        can. Requests and links go on. Repeating is harmless.
+        """
+        if self._started:
+            self.services.ready = False
+            self.bus.tell(Stopping())
+
     async def drain(self, seconds: float = DRAIN_SECONDS) -> None:
         """Tells links and viewers to go, and waits a while for the links to finish what they have."""
         if not self._started:
             return
-        self.services.ready = False
+        self.leave()
         self.services.links.drain(self.settings.drain_retry_ms)
-        self.bus.publish(Stopping())
         until = self.clock.monotonic() + seconds
         while len(self.services.links) and self.clock.monotonic() < until:
             await self.clock.sleep(0.02)
@@ -286,9 +293,8 @@ class Server:
         """Ends everything; what was accepted is stored. Repeating is harmless."""
         if not self._started:
             return
+        self.leave()
         self._started = False
-        self.services.ready = False
-        self.bus.publish(Stopping())
         self.services.links.close()
         await self.runner.stop()
         await self._tasks.close()

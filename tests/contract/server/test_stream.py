@@ -170,12 +170,16 @@ async def test_a_ping_says_when_everything_that_was_missing_has_been_sent(
         assert seen == ["ping", *["message"] * (len(seen) - 2), "ping"]
 
 
-async def test_a_stopping_server_ends_its_streams_at_once(world: ServerWorld) -> None:
+@pytest.mark.requirement("SV2")
+async def test_a_stopping_server_ends_its_streams_at_once_and_says_when_to_come_again(
+    world: ServerWorld,
+) -> None:
     conversation = await world.conversation()
     async with viewer(world.http, conversation) as reader:
         await reader.until("ping")
         await reader.until("ping")
-        await world.server.drain(0)
+        world.server.leave()
+        assert await reader.until("drain") == {"retry_ms": world.settings.drain_retry_ms}
         with pytest.raises(StopAsyncIteration):
             await reader.next()
 

@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 
 from lineloop.client.loop import Loop
-from lineloop.client.retry import is_transient
+from lineloop.client.retry import asked_pause_seconds, is_transient
 from lineloop.client.sse import (
     ConversationEvent,
     MessageEvent,
@@ -214,6 +214,7 @@ class Streams:
         attempt = 0
         path = f"/v1/conversations/{root.root_id}/stream"
         while True:
+            asked = 0.0
             try:
                 last = await self._foundation.read(
                     lambda tx: store.last_event_id(tx, self._foundation.runtime_id, root.root_id)
@@ -232,9 +233,10 @@ class Streams:
                     if not root.listeners:
                         self._roots.pop(root.root_id, None)
                         return
+                asked = asked_pause_seconds(error)
             finally:
                 self._broken(root)
-            await self._clock.sleep(self._backoff.delay(attempt))
+            await self._clock.sleep(max(asked, self._backoff.delay(attempt)))
             attempt += 1
 
     def _broken(self, root: _Root) -> None:

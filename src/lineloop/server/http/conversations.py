@@ -38,14 +38,12 @@ from lineloop.server.http.documents import (
 )
 from lineloop.server.http.lists import PageQuery, Query, json_response, page_response
 from lineloop.server.http.routing import Routes
-from lineloop.server.http.services import Services
+from lineloop.server.http.services import EPOCH_HEADER, EVENT_STREAM, Services
 from lineloop.server.http.sse import Viewer
 
 _ARCHIVED = {"true": True, "false": False, "any": None}
 _EXPORTS = tuple(one.media_type.partition(";")[0] for one in ExportFormat)
 _MISSING = (ErrorCode.CONVERSATION_NOT_FOUND,)
-EVENT_STREAM = "text/event-stream"
-EPOCH_HEADER = "x-lineloop-epoch"
 
 
 class ConversationsQuery(PageQuery):
@@ -156,12 +154,7 @@ def conversation_routes(services: Services) -> Routes:
         if request.headers.get(EPOCH_HEADER, services.epoch) != services.epoch:
             after = None  # What the viewer knows is of another life of the database.
         viewer = Viewer(services, conversation, after, grant)
-        headers = {
-            "cache-control": "no-store",
-            "x-accel-buffering": "no",
-            EPOCH_HEADER: services.epoch,
-        }
-        return services.streamed(grant, viewer.events(), media_type=EVENT_STREAM, headers=headers)
+        return services.event_stream(grant, viewer.events())
 
     @router.get(
         "/conversations/{conversation_id}/export",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from math import ceil
 from typing import Annotated
 
 from pydantic import Field
@@ -65,7 +66,12 @@ def question_routes(services: Services) -> Routes:
         grant = await services.grant(request, Verb.READ)
         question = await _waited(services, grant, question_id, query.wait_ms / 1000)
         services.identity.require_valid(grant)
-        return json_response(question.to_wire())
+        response = json_response(question.to_wire())
+        if query.wait_ms and question.state is QuestionState.PENDING and not services.ready:
+            # Cut short by a stop: who goes on waiting finds another connection after that.
+            response.headers["retry-after"] = str(ceil(services.settings.drain_retry_ms / 1000))
+            response.headers["connection"] = "close"
+        return response
 
     @router.post(
         "/questions/{question_id}/answer",

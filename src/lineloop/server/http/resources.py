@@ -6,6 +6,7 @@ may see: its own participations, everything for an admin. Nothing is written her
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from lineloop.control.store import WatchType
 from lineloop.control.stores.sql import SqlStore
 from lineloop.kit import json
 from lineloop.kit.clock import Clock, with_timeout
+from lineloop.kit.tasks import Tasks
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.errors import ErrorCode, LoopError, NotFound
 from lineloop.protocol.resources import API_VERSION, CONVERSATION_KIND, CONVERSATIONS, GROUP, VERSION
@@ -30,6 +32,7 @@ from lineloop.server.http.routing import Routes
 from lineloop.server.http.services import Services
 from lineloop.server.http.statuses import status_of
 from lineloop.server.upkeep.notifier import read_resource
+from lineloop.server.wakeup.bus import Hint, Stopping
 
 MAX_WATCH_SECONDS = 24 * 3600
 _ROOT = f"/apis/{API_VERSION}"
@@ -129,10 +132,10 @@ def _conversation_routes(router: Routes, services: Services, store: SqlStore) ->
         labels = _labels(query.selector)
         table = is_table_wanted(request.headers.get("accept", ""))
         if query.watch:
-            lines = _watch_lines(services, store, grant, namespace, labels, query.version, table=table)
+            lines = _watch_lines(store, grant, namespace, labels, query.version, table=table)
             if query.timeout_seconds:
                 lines = _for_a_while(services.clock, lines, query.timeout_seconds)
-            return services.streamed(grant, lines, media_type="application/json")
+            return services.streamed(grant, _until_stopping(services, lines), media_type="application/json")
         found = await store.list(CONVERSATION_KIND, namespace=namespace, labels=labels)
         items = [item for item in found.items if may_see(grant, item)]
         metadata = {"resourceVersion": found.resource_version}
@@ -191,7 +194,6 @@ def may_see(grant: Grant, resource: Mapping[str, Any]) -> bool:
 
 
 async def _watch_lines(
-    services: Services,
     store: SqlStore,
     grant: Grant,
     namespace: str | None,
@@ -211,14 +213,39 @@ async def _watch_lines(
         async for event in store.watch(
             CONVERSATION_KIND, resource_version=version, namespace=namespace, labels=labels
         ):
-            if not services.ready:
-                return
             if event.type is WatchType.BOOKMARK:
                 yield _line(event.type, {"apiVersion": API_VERSION, **event.resource}, table=False)
             elif may_see(grant, event.resource):
                 yield _line(event.type, event.resource, table=table)
     except LoopError as error:
         yield json.dumps({"type": "ERROR", "object": status_of(error)}) + "\n"
+
+
+async def _until_stopping(services: Services, lines: AsyncGenerator[str]) -> AsyncGenerator[str]:
+    """The lines until the server stops; then the watch ends as if there were no more, and is opened again."""
+    stopping = asyncio.Event()
+
+    def hear(hint: Hint) -> None:
+        if isinstance(hint, Stopping):
+            stopping.set()
+
+    stop = services.bus.listen_all(hear)
+    try:
+        async with Tasks("watch") as tasks:
+            stopped = tasks.spawn(stopping.wait(), name="stopping")
+            while services.ready:
+                line = tasks.spawn(_next(lines), name="line")
+                await asyncio.wait((stopped, line), return_when=asyncio.FIRST_COMPLETED)
+                if not line.done() or (text := line.result()) is None:
+                    return
+                yield text
+    finally:
+        stop()
+        await lines.aclose()
+
+
+async def _next(lines: AsyncGenerator[str]) -> str | None:
+    return await anext(lines, None)
 
 
 async def _for_a_while(clock: Clock, lines: AsyncGenerator[str], seconds: float) -> AsyncGenerator[str]:

@@ -30,12 +30,12 @@ from lineloop.server.http.bodies import raw_body
 from lineloop.server.http.documents import Document, document
 from lineloop.server.http.lists import PageQuery, json_response
 from lineloop.server.http.routing import Routes
-from lineloop.server.http.services import Services
+from lineloop.server.http.services import EVENT_STREAM, Services
 from lineloop.server.http.sight import Sight
 from lineloop.server.records import StoredMessage
 from lineloop.server.run_records import RunRow
 from lineloop.server.store import conversations, messages
-from lineloop.server.wakeup.bus import Hint, MessageChanged, PatchesAppended
+from lineloop.server.wakeup.bus import Hint, MessageChanged, PatchesAppended, Stopping
 
 _MISSING = (ErrorCode.RUN_NOT_FOUND,)
 _SUBMIT_ERRORS = (
@@ -120,19 +120,13 @@ def run_routes(services: Services, runs: RunCommits) -> Routes:
 
     @router.get(
         "/{run_id}/stream",
-        openapi_extra=document(None, errors=_MISSING, media_types=("text/event-stream",)),
+        openapi_extra=document(None, errors=_MISSING, media_types=(EVENT_STREAM,)),
     )
     async def stream_run(request: Request, run_id: str) -> Response:
         """Server-sent events `message` and `patch` of the output, until the ended message."""
         grant = await services.grant(request, Verb.READ)
         run = await _visible(services, runs, grant, run_id)
-        headers = {
-            "cache-control": "no-store",
-            "x-accel-buffering": "no",
-            "x-lineloop-epoch": services.epoch,
-        }
-        viewer = RunViewer(services, run, grant)
-        return services.streamed(grant, viewer.events(), media_type="text/event-stream", headers=headers)
+        return services.event_stream(grant, RunViewer(services, run, grant).events())
 
     return router
 
@@ -249,7 +243,7 @@ class RunViewer:
         return message
 
     def _hear(self, hint: Hint) -> None:
-        if self._sight.hear(hint):
+        if self._sight.hear(hint) or isinstance(hint, Stopping):
             self._wake.set()
         if not isinstance(hint, MessageChanged | PatchesAppended) or hint.message_id != self._run.message_id:
             return

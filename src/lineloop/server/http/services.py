@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
 
 from starlette.requests import HTTPConnection
@@ -12,6 +12,7 @@ from lineloop.kit.database import Tx
 from lineloop.kit.ids import Ids
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.errors import ErrorCode, NotFound
+from lineloop.protocol.sse import DRAIN_EVENT
 from lineloop.server.commit import Commits
 from lineloop.server.commit.participation import conversation_not_found
 from lineloop.server.commit.visibility import visible_conversation
@@ -27,6 +28,9 @@ from lineloop.server.settings import ServerSettings
 from lineloop.server.store import messages
 from lineloop.server.wakeup.bus import Bus
 from lineloop.server.wakeup.relay import Relay
+
+EVENT_STREAM = "text/event-stream"
+EPOCH_HEADER = "x-lineloop-epoch"
 
 
 @dataclass(slots=True)
@@ -82,6 +86,22 @@ class Services:
             streams=self.streams,
             credential=grant.credential,
         )
+
+    def event_stream(self, grant: Grant, events: AsyncIterator[str]) -> StreamedResponse:
+        """As `streamed`, for server-sent events; a server that stops says at last when to come again."""
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no", EPOCH_HEADER: self.epoch}
+        return self.streamed(grant, self._with_farewell(events), media_type=EVENT_STREAM, headers=headers)
+
+    async def _with_farewell(self, events: AsyncIterator[str]) -> AsyncIterator[str]:
+        try:
+            async for text in events:
+                yield text
+            if not self.ready:
+                retry_ms = self.settings.drain_retry_ms
+                yield f'event: {DRAIN_EVENT}\nretry: {retry_ms}\ndata: {{"retry_ms":{retry_ms}}}\n\n'
+        finally:
+            if isinstance(events, AsyncGenerator):
+                await events.aclose()
 
     async def visible_conversation(self, grant: Grant, conversation_id: str) -> Conversation:
         """Raises conversation_not_found, also for those who take no part in it."""
