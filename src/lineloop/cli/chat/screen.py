@@ -98,7 +98,8 @@ def raw_keys() -> Generator[None]:
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     try:
-        tty.setcbreak(descriptor)
+        # Nothing is flushed: whoever typed while this was starting is heard.
+        tty.setcbreak(descriptor, termios.TCSADRAIN)
         after = termios.tcgetattr(descriptor)
         after[0] &= ~termios.ICRNL
         after[3] &= ~termios.ISIG
