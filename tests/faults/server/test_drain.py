@@ -208,8 +208,7 @@ async def test_a_stopping_replica_sends_everybody_on_and_loses_nothing(
                 await Loop.connect(servers[1].url, servers[1].admin_token)
             )
             place = (await admin.create_conversation("drained")).id
-            token = made["token"]
-            await admin.conversation(place).invite(Actor("operator", "echo"))
+            token = await operator_token(admin, place)
             echo = await stack.enter_async_context(await Loop.connect(front.url, token))
             linked = await stack.enter_async_context(await Loop.connect(front.url, token))
             question = await asked(echo, place, "first")
