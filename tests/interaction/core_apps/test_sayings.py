@@ -93,6 +93,7 @@ async def test_what_is_said_while_the_server_is_away_is_shown_counted_and_sent_l
             "state": "offline",
             "waiting": 0,
             "since": page.state["connection"]["since"],
+            "reason": None,
         }
         for number in range(3):
             await page.act("say", conversation_id=world.conversation_id, key=f"k{number}", text=f"{number}")

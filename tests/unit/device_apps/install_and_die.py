@@ -1,4 +1,7 @@
-"""A process that installs the probe and is killed at the site it is given: FOLDER SITE."""
+"""A process that changes the registry and is killed at the site it is given: FOLDER SITE VERB.
+
+VERB: install (the probe), or enable, disable, remove (Pomodoro).
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,12 @@ from lineloop.protocol.fault_sites import FaultSite
 
 
 async def main() -> None:
-    folder, site = sys.argv[1:]
+    folder, site, verb = sys.argv[1:]
     async with apps_world(Path(folder), faults=Faults(list(FaultSite), f"{site}:kill")) as world:
         await world.registry.load()
-        operation = await world.registry.install(PROBE)
+        registry = world.registry
+        begin = {"enable": registry.enable, "disable": registry.disable, "remove": registry.remove}
+        operation = await (registry.install(PROBE) if verb == "install" else begin[verb]("pomodoro"))
         await world.registry.wait(operation.operation_id)
 
 

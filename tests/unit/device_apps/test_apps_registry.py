@@ -309,7 +309,7 @@ async def test_an_installation_killed_at_any_step_is_whole_after_the_restart(
     tmp_path: Path, site: FaultSite
 ) -> None:
     child = subprocess.run(  # noqa: ASYNC221 (the process is meant to die)
-        [sys.executable, "-m", "tests.unit.device_apps.install_and_die", str(tmp_path), site],
+        [sys.executable, "-m", "tests.unit.device_apps.install_and_die", str(tmp_path), site, "install"],
         cwd=Path(__file__).parents[3],
         env={**os.environ, "PYTHONPATH": "src"},
         check=False,
@@ -324,6 +324,37 @@ async def test_an_installation_killed_at_any_step_is_whole_after_the_restart(
         container = await world.pool.ensure(world.registry.apps["probe"], await world.session())
         assert container.alive
         assert [entry.name for entry in (tmp_path / "apps").iterdir()] == ["probe"]
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("D47")
+@pytest.mark.parametrize("verb", ["enable", "disable", "remove"])
+@pytest.mark.parametrize(
+    "site",
+    [FaultSite.DEVICE_APPS_OPERATION_BEFORE_COMMIT, FaultSite.DEVICE_APPS_OPERATION_AFTER_COMMIT],
+)
+async def test_a_switch_or_removal_killed_at_its_commit_is_carried_out_once_after_the_restart(
+    tmp_path: Path, site: FaultSite, verb: str
+) -> None:
+    if verb == "enable":
+        async with apps_world(tmp_path) as world:
+            await world.registry.load()
+            await done(world, await world.registry.disable("pomodoro"))
+    command = [sys.executable, "-m", "tests.unit.device_apps.install_and_die", str(tmp_path), site, verb]
+    child = subprocess.run(  # noqa: ASYNC221 (the process is meant to die)
+        command, cwd=Path(__file__).parents[3], env={**os.environ, "PYTHONPATH": "src"}, check=False
+    )
+    assert child.returncode == -signal.SIGKILL
+    async with apps_world(tmp_path) as world:
+        await world.registry.load()
+        rows = await world.foundation.read(
+            lambda tx: tx.all("SELECT id FROM app_operations ORDER BY created_at")
+        )
+        ended = await world.registry.wait(rows[-1]["id"])
+        assert (ended.kind, ended.state) == (verb, AppOperationState.SUCCEEDED)
+        app = world.registry.apps.get("pomodoro")
+        assert (app is None) == (verb == "remove")
+        assert app is None or app.enabled == (verb == "enable")
 
 
 async def test_an_operation_ends_once(world: AppsWorld) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from lineloop.device.decide.activation import drop_pointless_activation
 from lineloop.device.decide.envelopes import Address, compose_message, head_of
 from lineloop.device.decide.facts import CancelHandler, ConsentClosed, Dispatch, SendSoon
+from lineloop.device.decide.focus import drop_pointless_showing
 from lineloop.device.decide.outcomes import end_not_begun
 from lineloop.device.decide.plan import Failure, Plan, answer_key
 from lineloop.device.decide.route import Route
@@ -372,7 +373,8 @@ def _without(
     left = tuple(other for other in session.queue if other.ref != call.ref)
     running = session.running_command and not (call.call_model == "command" and call.state == "dispatched")
     session = replace(session, queue=left, running_command=running)
-    return drop_pointless_activation(plan, session, app, schemas, reason)
+    session = drop_pointless_activation(plan, session, app, schemas, reason)
+    return drop_pointless_showing(plan, session) if call.state == "waiting_foreground" else session
 
 
 def end_stranded_call(

@@ -92,6 +92,18 @@ def confirm(plan: Plan, session: Session, previous: tuple[Instance, ...]) -> Ses
     return replace(session, instance=change_instance(plan, confirmed, "foreground"))
 
 
+def drop_pointless_showing(plan: Plan, session: Session) -> Session:
+    """A showing that only calls asked for and nobody has seen is taken back when no call waits for it any more:
+    what was there before is in front again.
+    """
+    instance = session.instance
+    if not session.ready or instance is None or instance.confirmed_generation is not None:
+        return session
+    if not is_shown(session) or any(call.state == "waiting_foreground" for call in session.queue):
+        return session
+    return put_aside(plan, session)
+
+
 def put_aside(plan: Plan, session: Session) -> Session:
     """The person turned to something else; the instance lives on in the background."""
     if session.instance is None:

@@ -96,7 +96,8 @@ _TO_PAGE: Mapping[str, Shape] = {
             "state": one_of("connecting", "online", "catching_up", "offline"),
             "waiting": is_count,
             "since": is_name,
-        }
+        },
+        {"reason": is_name_or_null},
     ),
     "consent": _to_page({"sheets": is_list}),
     "surface.gone": _to_page({"launch": is_name, "reason": is_name}),
