@@ -28,7 +28,7 @@ from lineloop.cli.web import LINK_VERB, WEB, WebDisplay, announce, check_host
 from lineloop.client.transport import LinkConnection, Params, Response, ServerSentEvent, Transport
 from lineloop.device.apps import AppRegistry
 from lineloop.device.runtime import Runtime
-from lineloop.device.settings import DeviceSettings, Retention
+from lineloop.device.settings import DeviceSettings, Place, Retention
 from lineloop.kit.datadir import DataDir
 from lineloop.kit.file_identity import FileIdentity
 from lineloop.kit.records import record
@@ -46,7 +46,7 @@ PERSON = Actor("user", "local")
 class DeviceParts:
     """What a Runtime is made of here. `person` carries the person's credential, None when there is none;
     `display` is the browser's door, None for a device that shows nothing. `models` is None where the models
-    are another machine's affair.
+    are another machine's affair. `place` is what people are told of where it runs.
     """
 
     around: Surroundings
@@ -55,6 +55,7 @@ class DeviceParts:
     person: Transport | None = None
     display: WebDisplay | None = None
     models: LocalModels | None = None
+    place: Place = Place()
 
 
 @asynccontextmanager
@@ -100,6 +101,7 @@ def _made(parts: DeviceParts, folder: Path) -> Runtime:
             device_key=parts.device.key,
             person=PERSON,
             retention=Retention(**kept_of(around.keep).device),
+            place=parts.place,
         ),
         parts.transport,
         clock=around.clock,
@@ -142,7 +144,10 @@ def run_device(settings: Settings, options: DeviceOptions) -> int:
         transport = HttpTransport(server, token)
         device = await _device_of(around, transport)
         web = WebDisplay.bound(around, options.shell_port) if options.host == WEB else None
-        async with running_device(DeviceParts(around, device, transport, display=web), stop):
+        async with running_device(
+            DeviceParts(around, device, transport, display=web, place=Place(str(around.data_dir), server)),
+            stop,
+        ):
             if web is not None:
                 await announce(web, settings, open_browser=options.open_browser)
             yield Ready(

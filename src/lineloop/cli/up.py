@@ -49,12 +49,14 @@ def run_up(settings: Settings, options: UpOptions) -> int:
     @asynccontextmanager
     async def part(stop: Stop) -> AsyncGenerator[Ready]:
         from lineloop.cli.device import PERSON, DeviceParts, running_device
+        from lineloop.cli.keeping import kept_of
         from lineloop.cli.listening import bind, served, url_of
         from lineloop.cli.serve import DRAIN_SECONDS, started_server
         from lineloop.cli.surroundings import Surroundings
         from lineloop.cli.web import announce, open_display
         from lineloop.client.in_process import InProcessTransport
         from lineloop.client.loop import Loop
+        from lineloop.device.settings import Place
         from lineloop.operators.assistant import assistant_operator, description_of
         from lineloop.operators.worker import OperatorWorker
         from lineloop.protocol.actors import RUNTIME, Actor
@@ -77,7 +79,9 @@ def run_up(settings: Settings, options: UpOptions) -> int:
             worker = await stack.enter_async_context(OperatorWorker(helper, loop))
             models.on_changed(lambda: worker.describe(description_of(models.target)))
             device = Actor(RUNTIME, around.credentials.device_key)
-            parts = DeviceParts(around, device, inside(device), inside(PERSON), display, models)
+            kept = kept_of(around.keep).server.get("messages") or 0.0
+            place = Place(str(around.data_dir), url_of(listener), kept)
+            parts = DeviceParts(around, device, inside(device), inside(PERSON), display, models, place)
             await stack.enter_async_context(running_device(parts, stop))
             stack.callback(server.leave)  # first of all, while the other parts still stop
             if display is not None:

@@ -273,6 +273,7 @@ class Runtime:
             person=self.settings.person,
             person_side=self.person,
             audit=self.audit,
+            place=self.settings.place,
         )
         sessions = CoreSessions(parts, self.session_data, self.inbox)
         if self.models is not None:

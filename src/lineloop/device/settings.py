@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from pathlib import Path
+from typing import Any
 
 from lineloop.device.apps import Packaged
 from lineloop.device.decide.state import Limits
@@ -33,12 +34,30 @@ class Retention:
 
 
 @record
+class Place:
+    """Where a device runs, as a person is told: the folder with all its data, and the server's address. None
+    where there is nothing to tell. `messages_days`: for how long messages are kept, 0 = for ever.
+    """
+
+    data_folder: str | None = None
+    server: str | None = None
+    messages_days: float | None = None
+
+    def to_wire(self) -> dict[str, Any]:
+        """`messages_days` is absent when it is not known, null for ever."""
+        wire: dict[str, Any] = {"data_folder": self.data_folder, "server": self.server}
+        if self.messages_days is not None:
+            wire["messages_days"] = self.messages_days or None
+        return wire
+
+
+@record
 class DeviceSettings:
     """`device_key` names the device (`runtime/<device_key>`); `data_dir` holds its file `device.sqlite3`.
 
     `person` is whom records are for. `receipt_hold_seconds`: how long the first receipt of a call that is
     with its handler may wait for the result, to travel in one frame with it; a result never waits. `packaged`
-    are the apps that come along; None = those of this installation.
+    are the apps that come along; None = those of this installation. `place` is what people are told.
     """
 
     data_dir: Path
@@ -51,6 +70,7 @@ class DeviceSettings:
     offline_after_seconds: float = 3.0
     packaged: Packaged | None = None
     retention: Retention = field(default_factory=Retention)
+    place: Place = field(default_factory=Place)
 
     @property
     def database_path(self) -> Path:

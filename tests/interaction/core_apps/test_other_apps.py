@@ -47,6 +47,8 @@ async def test_settings_say_what_this_is_and_read_the_audit(tmp_path: Path) -> N
         await page.watch()
         assert page.state["device"] == {"key": "laptop"}
         assert page.state["model"] is None
+        # The tests' device was told no place; a real one says where its data lies.
+        assert page.state["place"] == {"data_folder": None, "server": None}
         assert str(tmp_path) not in str(page.state)
         world.runtime.core_sessions.model = lambda: {"target": "demo", "label": "Demo", "chosen": False}
         world.runtime.core_sessions.model_changed()

@@ -13,6 +13,7 @@ from lineloop.device.core_apps.actions import Receipts
 from lineloop.device.core_apps.outgoing import Outgoing
 from lineloop.device.foundation import Foundation
 from lineloop.device.person.side import PersonSide
+from lineloop.device.settings import Place
 from lineloop.kit.records import record
 from lineloop.protocol.actors import Actor
 
@@ -34,6 +35,7 @@ class CoreParts:
     person: Actor | None
     person_side: PersonSide | None
     audit: Callable[..., Awaitable[list[dict[str, Any]]]]
+    place: Place
 
 
 class CoreApp(Protocol):

@@ -1,6 +1,6 @@
 """The answers of the settings app: what this installation is, and what its audit knows.
 
-Decides what of the device a person is shown: never a path, never a credential.
+Decides what of the device a person is shown: where its data lies, never a credential.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ class SettingsSession:
         return {**self._states.requests, "audit.list": self._audit}
 
     async def state(self) -> dict[str, Any]:
-        """`{"device", "person", "model", "connection", "versions"}`."""
-        person = self._parts.person
+        """`{"device", "person", "model", "connection", "versions", "place"}`."""
+        person, place = self._parts.person, self._parts.place
         return {
             "device": {"key": self._parts.foundation.runtime_id},
             "person": None if person is None else person.to_wire(),
             "model": self._model(),
             "connection": self._parts.connection.now(),
             "versions": {"lineloop": lineloop.__version__, "device_schema": HEAD},
+            "place": place.to_wire(),
         }
 
     def model_changed(self) -> None:

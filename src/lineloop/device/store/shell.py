@@ -22,21 +22,21 @@ _CODE_NAMED = """
   WHERE runtime_id = ? AND name = ? AND made_at BETWEEN ? AND ?
 """
 _INSERT_KEY = """
-  INSERT INTO shell_keys (runtime_id, name, page_check, device_key, created_at, used_at)
-  VALUES (:runtime_id, :name, :page_check, :device_key, :now, :now)
+  INSERT INTO shell_keys (runtime_id, name, page_check, device_key, browser, created_at, used_at)
+  VALUES (:runtime_id, :name, :page_check, :device_key, :browser, :now, :now)
 """
 _FORGET_KEYS = """
   DELETE FROM shell_keys WHERE runtime_id = :runtime_id AND (used_at < :unused_since OR name IN (
     SELECT name FROM shell_keys WHERE runtime_id = :runtime_id ORDER BY used_at DESC LIMIT -1 OFFSET :kept))
 """
 _USE_KEY = """
-  UPDATE shell_keys SET used_at = ? WHERE runtime_id = ? AND name = ? AND used_at >= ?
+  UPDATE shell_keys SET used_at = ?, browser = ? WHERE runtime_id = ? AND name = ? AND used_at >= ?
 """
 _KEY_NAMED = """
   SELECT page_check, device_key FROM shell_keys WHERE runtime_id = ? AND name = ? AND used_at >= ?
 """
 _KEYS = """
-  SELECT name, created_at, used_at FROM shell_keys WHERE runtime_id = ? AND used_at >= ?
+  SELECT name, browser, created_at, used_at FROM shell_keys WHERE runtime_id = ? AND used_at >= ?
   ORDER BY used_at DESC, name
 """
 _REVOKE_KEY = "DELETE FROM shell_keys WHERE runtime_id = ? AND name = ?"
@@ -63,9 +63,12 @@ class ShellKey:
 
 @record
 class KeyUse:
-    """When a page's key was made and last used, epoch milliseconds. The name is no secret."""
+    """Which browser keeps a page's key; when it was made and last used, epoch milliseconds. The name is no
+    secret; `browser` is what the browser says of itself, "" when it said nothing.
+    """
 
     name: str
+    browser: str
     created_at: int
     used_at: int
 
@@ -90,18 +93,16 @@ def code_named(tx: Tx, runtime_id: str, name: str, *, since: int, until: int) ->
     return ShellKey(row[0], row[1]) if row is not None else None
 
 
-def insert_key(
-    tx: Tx, runtime_id: str, name: str, key: ShellKey, now: int, *, unused_since: int, kept: int
-) -> None:
-    """Keeps a new key; forgets those unused since then, and all but the `kept` used last."""
-    about = {"runtime_id": runtime_id, "name": name, "now": now}
+def insert_key(tx: Tx, runtime_id: str, use: KeyUse, key: ShellKey, *, unused_since: int, kept: int) -> None:
+    """Keeps a new key, used now; forgets those unused since then, and all but the `kept` used last."""
+    about = {"runtime_id": runtime_id, "name": use.name, "browser": use.browser, "now": use.used_at}
     tx.run(_INSERT_KEY, {**about, "page_check": key.page_check, "device_key": key.device_key})
     tx.run(_FORGET_KEYS, {"runtime_id": runtime_id, "unused_since": unused_since, "kept": kept})
 
 
-def use_key(tx: Tx, runtime_id: str, name: str, now: int, *, unused_since: int) -> bool:
-    """Whether this key is known; if so it has been used now."""
-    return tx.run(_USE_KEY, (now, runtime_id, name, unused_since)) == 1
+def use_key(tx: Tx, runtime_id: str, use: KeyUse, *, unused_since: int) -> bool:
+    """Whether this key is known; if so it has been used now, by this browser."""
+    return tx.run(_USE_KEY, (use.used_at, use.browser, runtime_id, use.name, unused_since)) == 1
 
 
 def key_named(tx: Tx, runtime_id: str, name: str, *, unused_since: int) -> ShellKey | None:

@@ -22,7 +22,7 @@ from lineloop.device.store import shell as store
 from lineloop.kit.database import Tx
 from lineloop.kit.ids import Ids
 from lineloop.kit.records import record
-from lineloop.protocol.errors import InvalidRequest, Unauthorized
+from lineloop.protocol.errors import InvalidRequest, NotFound, Unauthorized
 
 CODE_LIFE_MS = 3600 * 1000
 CODES = 64
@@ -94,8 +94,9 @@ class Access:
         verifier = Verifier(name, found.page_check, found.device_key)
         return Challenge(Talk(self._origin, name, nonce, self._ids.secret()), verifier)
 
-    async def admit(self, challenge: Challenge, proof: str) -> None:
-        """Lets a page in by its proof. In one commit a code is used up and the key that comes of it is known.
+    async def admit(self, challenge: Challenge, proof: str, browser: str) -> str:
+        """Lets a page in by its proof; the name of its key. In one commit a code is used up and the key that
+        comes of it, which `browser` keeps, is known.
 
         Raises Unauthorized, also for a code or key that has ended meanwhile; StorageUnavailable.
         """
@@ -109,14 +110,32 @@ class Access:
         made = verifier_of(root_of(next_key(shown, talk)))
         row = store.ShellKey(made.page_check, made.device_key)
 
-        def enter(tx: Tx) -> bool:
+        def enter(tx: Tx) -> str | None:
             if not store.use_code(tx, runtime_id, talk.name, **_good(now)):
-                return store.use_key(tx, runtime_id, talk.name, now, unused_since=unused_since)
-            store.insert_key(tx, runtime_id, made.name, row, now, unused_since=unused_since, kept=KEYS)
-            return True
+                use = store.KeyUse(talk.name, browser, now, now)
+                return talk.name if store.use_key(tx, runtime_id, use, unused_since=unused_since) else None
+            fresh = store.KeyUse(made.name, browser, now, now)
+            store.insert_key(tx, runtime_id, fresh, row, unused_since=unused_since, kept=KEYS)
+            return made.name
 
-        if not await foundation.write(enter):
+        name = await foundation.write(enter)
+        if name is None:
             raise _not_let_in()
+        return name
+
+    async def keys(self) -> list[store.KeyUse]:
+        """The keys that let a page in now, the last used first. Raises StorageUnavailable."""
+        foundation = self._used()
+        unused_since = foundation.clock.now_ms() - KEY_UNUSED_MS
+        return await foundation.read(
+            lambda tx: store.keys(tx, foundation.runtime_id, unused_since=unused_since)
+        )
+
+    async def revoke(self, name: str) -> None:
+        """From now on this key lets nobody in. Raises NotFound, StorageUnavailable."""
+        foundation = self._used()
+        if not await foundation.write(lambda tx: store.revoke_key(tx, foundation.runtime_id, name)):
+            raise NotFound("there is no such key")
 
     def _used(self) -> Foundation:
         if self._foundation is None:

@@ -85,6 +85,8 @@ _FROM_PAGE: Mapping[str, Shape] = {
     "session.close": _tell({"session": is_name}),
     "models.find": _ask(),
     "models.choose": _ask({"target": is_name}, {"key": is_text}),
+    "keys.list": _ask(),
+    "keys.revoke": _ask({"name": is_name}),
 }
 _TO_PAGE: Mapping[str, Shape] = {
     "workspace": _to_page(

@@ -30,7 +30,7 @@ from lineloop.device.host.web.pages import Page
 from lineloop.device.host.web.shell_app import ShellApp
 from lineloop.device.host.web.surfaces import Surface
 from lineloop.device.host.web.views import apps_view, workspace_view
-from lineloop.device.host.web.visit import HEARTBEAT_MS, Visit
+from lineloop.device.host.web.visit import HEARTBEAT_MS, UNAUTHORIZED, Visit
 from lineloop.device.store import shell as store
 from lineloop.device.store.workspace import SurfaceFacts, Workspace, read_surface_facts, read_workspace
 from lineloop.kit.clock import Clock
@@ -81,6 +81,7 @@ class WebHost:
         self.lease = ForegroundLease()
         self.pages: dict[str, Page] = {}
         self._arriving = 0
+        self._revoked: set[str] = set()
         self._tabs: OrderedDict[str, None] = OrderedDict()
         self.surfaces: dict[str, Surface] = {}
         self.workspace = Workspace()
@@ -173,9 +174,20 @@ class WebHost:
         """An address that opens the shell once. Raises StorageUnavailable."""
         return f"{self.shell_origin}/#code={await self.new_code()}"
 
-    async def _serve(self, receive: Receive, send: Send) -> None:
+    async def _serve(self, receive: Receive, send: Send, browser: str) -> None:
         await send({"type": "websocket.accept"})
-        await Visit(self, self._clock, receive, send).run()
+        await Visit(self, self._clock, receive, send, browser).run()
+
+    async def revoke_key(self, name: str) -> None:
+        """A key lets nobody in from now on, and the pages that it let in are sent away.
+
+        Raises LoopError: not_found, storage_unavailable.
+        """
+        await self.access.revoke(name)
+        self._revoked.add(name)
+        for page in list(self.pages.values()):
+            if page.key_name == name:
+                page.leave("revoked", UNAUTHORIZED)
 
     def new_page(self, tab: str, language: str) -> Page:
         return Page(self._ids.make("hst"), tab, language)
@@ -206,6 +218,9 @@ class WebHost:
     def enter(self, page: Page) -> None:
         """A page that was let in is told everything."""
         self.pages[page.host_session_id] = page
+        if page.key_name in self._revoked:
+            # Its key went while it was on its way in.
+            page.leave("revoked", UNAUTHORIZED)
         self._empty.clear()
         self._tell_connection()
         self._tell_consent()

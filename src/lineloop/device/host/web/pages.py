@@ -42,6 +42,9 @@ class Page:
         self.host_session_id = host_session_id
         self.tab = tab
         self.language = language
+        self.key_name = ""
+        """The key with which it was let in; it is no secret."""
+
         self.visible = False
         self.focused = False
         self.running = 0

@@ -21,6 +21,7 @@ from lineloop.device.host.web.answers import (
     refusal,
     said,
 )
+from lineloop.device.host.web.browsers import browser_named_in
 from lineloop.device.host.web.launches import ServedFile, served
 
 SOCKET = "/shell"
@@ -34,9 +35,9 @@ class ShellMissing(Exception):
 
 
 class ServePage(Protocol):
-    """Talks to one accepted page until it is gone."""
+    """Talks to one accepted page until it is gone; `browser` is what its browser says of itself."""
 
-    async def __call__(self, receive: Receive, send: Send) -> None: ...
+    async def __call__(self, receive: Receive, send: Send, browser: str) -> None: ...
 
 
 def load_static(folder: Path = STATIC) -> dict[str, ServedFile]:
@@ -115,7 +116,8 @@ class ShellApp:
         await receive()
         status = self._refused(scope)
         if status is None:
-            await self._pages(receive, send)
+            agent = header(scope, b"user-agent") or ""
+            await self._pages(receive, send, browser_named_in(agent))
             return
         if "websocket.http.response" in scope.get("extensions", {}):
             await send({"type": "websocket.http.response.start", "status": status, "headers": []})

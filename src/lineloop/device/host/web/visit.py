@@ -27,7 +27,7 @@ from lineloop.device.host.port import CoreSession
 from lineloop.device.host.web.answers import Receive, Send
 from lineloop.device.host.web.frames import MAX_PAGE_FRAME_BYTES, decode
 from lineloop.device.host.web.pages import Page, PageGone
-from lineloop.kit.clock import Clock, with_timeout
+from lineloop.kit.clock import Clock, rfc3339, with_timeout
 from lineloop.kit.database import DatabaseError
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.error_codes import ErrorCode
@@ -68,11 +68,12 @@ Request = Callable[[dict[str, Any]], Awaitable[Any]]
 class Visit:
     """One WebSocket of the shell, already accepted."""
 
-    def __init__(self, host: WebHost, clock: Clock, receive: Receive, send: Send) -> None:
+    def __init__(self, host: WebHost, clock: Clock, receive: Receive, send: Send, browser: str = "") -> None:
         self._host = host
         self._clock = clock
         self._receive = receive
         self._socket = send
+        self._browser = browser
         self._sessions: dict[str, CoreSession] = {}
         self._session_names = 0
         self._refused = 0
@@ -84,6 +85,8 @@ class Visit:
             "session.open": self._session_open,
             "models.find": self._models_find,
             "models.choose": self._models_choose,
+            "keys.list": self._keys_list,
+            "keys.revoke": self._keys_revoke,
         }
         self._events: dict[str, Callable[[dict[str, Any]], None]] = {
             "page": self._page_changed,
@@ -167,8 +170,8 @@ class Visit:
             # Others may have come since hello. A page that is turned away now keeps its code.
             await self._turn_away_when_full()
             with host.arriving():
-                await host.access.admit(challenge, answer.payload["proof"])
-                return await self._greet(request_id, hello)
+                key_name = await host.access.admit(challenge, answer.payload["proof"], self._browser)
+                return await self._greet(request_id, hello, key_name)
         except LoopError as error:
             await self._say_error(request_id, error)
             raise PageGone("not let in", _CLOSES_WITH.get(error.code, 1011)) from None
@@ -205,9 +208,10 @@ class Visit:
     async def _bye(self, reason: str, retry_ms: int) -> None:
         await self._send_text(encode("bye", {"reason": reason, "retry_ms": retry_ms}))
 
-    async def _greet(self, request_id: str, hello: dict[str, Any]) -> Page:
+    async def _greet(self, request_id: str, hello: dict[str, Any], key_name: str) -> Page:
         host = self._host
         page = host.new_page(hello["tab"], hello["language"])
+        page.key_name = key_name
         await self._send_text(encode_ok(request_id, self._welcome(page)))
         again = host.seen_before(page)
         self._set_visible(page, visible=hello["visible"], focused=hello["focused"])
@@ -386,6 +390,28 @@ class Visit:
         surface = self._host.surface_of(self._page, payload["launch"])
         if surface is not None:
             surface.receive(payload["text"])
+
+    # ── keys of browsers ────────────────────────────────────────────────────────────────────────────────────
+
+    async def _keys_list(self, _: dict[str, Any]) -> Any:
+        keys = await self._host.access.keys()
+        return {
+            "keys": [
+                {
+                    "name": one.name,
+                    "browser": one.browser,
+                    "created_at": rfc3339(one.created_at),
+                    "used_at": rfc3339(one.used_at),
+                    "here": one.name == self._page.key_name,
+                    "open": any(page.key_name == one.name for page in self._host.pages.values()),
+                }
+                for one in keys
+            ]
+        }
+
+    async def _keys_revoke(self, payload: dict[str, Any]) -> Any:
+        await self._host.revoke_key(payload["name"])
+        return {}
 
     # ── models ──────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,4 +1,4 @@
-// The settings of this page: who answers, language, appearance, and what this is.
+// The settings: who answers, language, appearance, which browsers may come in, and what this is.
 
 import { X } from "lucide-react";
 import { useState } from "react";
@@ -7,10 +7,12 @@ import { language, useText, type Language } from "../i18n/index.ts";
 import { DEMO } from "../runtime/chat-core.ts";
 import { chooseLanguage, chooseTheme, theme, type Theme } from "../runtime/preferences.ts";
 import { useStore } from "../runtime/store.ts";
-import { object } from "../runtime/wire.ts";
 import type { Desk } from "../workspace/desk.ts";
 import { Modal } from "../workspace/modal.tsx";
 import { visibleLine } from "../workspace/visible-text.ts";
+import { About } from "./about.tsx";
+import { Browsers } from "./browsers.tsx";
+import "./settings.css";
 
 const THEMES: readonly Theme[] = ["system", "light", "dark"];
 const LANGUAGES: readonly (readonly [Language, string])[] = [
@@ -45,6 +47,7 @@ export function Settings({ desk, onClose }: { readonly desk: Desk; readonly onCl
         options={THEMES.map((name) => [name, t(`settings.theme.${name}`)] as const)}
         onChoose={(value) => chooseTheme(window, value)}
       />
+      <Browsers desk={desk} />
       <About desk={desk} />
     </Modal>
   );
@@ -92,23 +95,5 @@ function Choices<V extends string>({ title, name, value, options, onChoose }: Ch
         ))}
       </div>
     </fieldset>
-  );
-}
-
-function About({ desk }: { readonly desk: Desk }) {
-  const t = useText();
-  const welcome = useStore(desk.client.welcome);
-  const person = object(welcome?.["person"]);
-  const device = welcome?.["device_key"];
-  return (
-    <section>
-      <h2>{t("settings.about")}</h2>
-      <dl className="fact-list">
-        <dt>{t("settings.device")}</dt>
-        <dd>{typeof device === "string" ? visibleLine(device) : "–"}</dd>
-        <dt>{t("settings.person")}</dt>
-        <dd>{typeof person["key"] === "string" ? visibleLine(person["key"]) : "–"}</dd>
-      </dl>
-    </section>
   );
 }

@@ -7,17 +7,21 @@
 import type { JsonObject } from "@lineloop/ui-model";
 import type { ChatCore, Connection, ModelChoice } from "../runtime/chat-core.ts";
 import type { RuntimeClient } from "../runtime/client.ts";
+import { CoreSession } from "../runtime/core-session.ts";
 import { Store } from "../runtime/store.ts";
+import { PAGE_TIME, type Time } from "../runtime/time.ts";
 import {
   foregroundInstance,
   NO_APPS,
   NO_WORKSPACE,
   readApps,
+  readKeys,
   readModel,
   readServers,
   readSheets,
   readWorkspace,
   type Apps,
+  type BrowserKey,
   type FoundServer,
   type Instance,
   type Sheet,
@@ -42,15 +46,19 @@ export class Desk {
   readonly client: RuntimeClient;
   readonly chat: ChatCore;
   readonly #storage: Storage;
+  readonly #time: Time;
+  // Opened when the settings are looked at first, and kept.
+  #settings: CoreSession | null = null;
   // A conversation that was chosen while the Runtime was away is told when it is back.
   #untold: { readonly kind: Intent; readonly conversation_id: string } | null = null;
   #foreground = "";
   #listed: ReadonlySet<string> | null = null;
 
-  constructor(client: RuntimeClient, chat: ChatCore, storage: Storage) {
+  constructor(client: RuntimeClient, chat: ChatCore, storage: Storage, time: Time = PAGE_TIME) {
     this.client = client;
     this.chat = chat;
     this.#storage = storage;
+    this.#time = time;
     this.conversation = new Store(this.#kept());
     client.on("workspace", (payload) => this.#project(readWorkspace(payload)));
     client.on("apps", (payload) => this.apps.set(readApps(payload)));
@@ -121,6 +129,22 @@ export class Desk {
   async chooseModel(target: string, key: string | null): Promise<void> {
     const answer = await this.client.request("models.choose", key === null ? { target } : { target, key });
     this.#takeModel(answer["model"]);
+  }
+
+  /** The browsers that may open this device. Rejects with LoopError. */
+  async keys(): Promise<readonly BrowserKey[]> {
+    return readKeys(await this.client.request("keys.list", {}));
+  }
+
+  /** Sends a browser away for good. Rejects with LoopError. */
+  async revokeKey(name: string): Promise<void> {
+    await this.client.request("keys.revoke", { name });
+  }
+
+  /** What this installation is (the settings app's state, spec/protocol.md §10.4). Rejects with LoopError. */
+  async facts(): Promise<JsonObject> {
+    this.#settings ??= new CoreSession(this.client, "settings", this.#time);
+    return this.#settings.request("state.get", {});
   }
 
   #takeModel(told: unknown): void {

@@ -151,6 +151,30 @@ export function readModel(value: unknown): ModelChoice | null {
   return { target: value["target"], label, chosen: value["chosen"] === true };
 }
 
+/** A browser that may open this device; times in epoch milliseconds. */
+export interface BrowserKey {
+  readonly name: string;
+  /** What the browser says of itself; empty when it said nothing. */
+  readonly browser: string;
+  readonly created_at: number;
+  readonly used_at: number;
+  /** It is the one that asks. */
+  readonly here: boolean;
+  /** A page of it is open now. */
+  readonly open: boolean;
+}
+
+export function readKeys(payload: JsonObject): readonly BrowserKey[] {
+  return objects(payload["keys"]).map((key) => ({
+    name: text(key["name"]),
+    browser: text(key["browser"]),
+    created_at: Date.parse(text(key["created_at"])),
+    used_at: Date.parse(text(key["used_at"])),
+    here: key["here"] === true,
+    open: key["open"] === true,
+  }));
+}
+
 export function readServers(payload: JsonObject): readonly FoundServer[] {
   return objects(payload["servers"]).map((server) => ({
     id: text(server["id"]),
