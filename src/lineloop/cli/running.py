@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
-from lineloop.kit.datadir import write_atomic
+from lineloop.kit.datadir import hold, is_held, write_atomic
 from lineloop.kit.json import dumps, loads
 from lineloop.kit.records import record
 
@@ -49,37 +49,38 @@ class ReadyFiles:
     """Announces one running system: in its data directory and, if asked, in a file of the caller's choice."""
 
     def __init__(self, data_dir: Path, asked: Path | None) -> None:
-        self._paths = [data_dir / READY, *([asked] if asked else [])]
+        self._own = data_dir / READY
+        self._paths = [self._own, *([asked] if asked else [])]
+        self._held: int | None = None
 
     def write(self, ready: Ready) -> None:
-        """Raises OSError when the caller's file cannot be written."""
+        """Holds the file of the data directory from now on, until `remove` or the end of the process.
+
+        Raises OSError when the caller's file cannot be written.
+        """
         for path in self._paths:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_private(path, asdict(ready))
+        self._held = hold(self._own)
 
     def remove(self) -> None:
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
         for path in self._paths:
             path.unlink(missing_ok=True)
 
 
 def find_running(data_dir: Path) -> Ready | None:
-    """The system that runs on this data directory now; a file left behind by a kill -9 does not count."""
-    value = read_private(data_dir / READY)
-    pid = value.get("pid")
-    if not isinstance(pid, int) or not _alive(pid):
+    """The system that runs on this data directory now. A file that its process left behind does not count,
+    also when another process has that number by now.
+    """
+    path = data_dir / READY
+    value = read_private(path)
+    if not isinstance(value.get("pid"), int) or not is_held(path):
         return None
     known = {name: value.get(name) for name in Ready.__dataclass_fields__}
     return Ready(**cast("dict[str, Any]", known))
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def remembered_port(data_dir: Path, name: str) -> int | None:

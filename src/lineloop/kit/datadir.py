@@ -1,7 +1,8 @@
 """What one process owns: a directory, or a file with a lock beside it.
 
-It decides who may use them (one process at a time, on a local disk; a directory its user alone); what lies in
-them is the business of whoever asks for paths.
+It decides who may use them (one process at a time, on a local disk; a directory its user alone), and how a
+file shows that the process which wrote it lives: by a lock, because numbers of processes are given again. What
+lies in them is the business of whoever asks for paths.
 """
 
 from __future__ import annotations
@@ -108,6 +109,32 @@ def _locked(file: Path, owned: Path) -> int:
     return descriptor
 
 
+def hold(path: Path) -> int:
+    """Locks a file that others ask about with `is_held`; close the descriptor to give it free.
+
+    Waits for those who are just asking. Raises OSError.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        _lock_when_free(descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def is_held(path: Path) -> bool:
+    """Whether a living process holds this file. False when there is none."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return not _can_share(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Write `data` beside `path`, make it durable, then move it into place. Raises OSError."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
@@ -144,8 +171,29 @@ if sys.platform == "win32":
         os.lseek(descriptor, 1024, os.SEEK_SET)  # beyond the pid, which others may want to read
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
+    def _lock_when_free(descriptor: int) -> None:
+        os.lseek(descriptor, 1024, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
+
+    def _can_share(descriptor: int) -> bool:
+        try:
+            _lock_exclusively(descriptor)
+        except OSError:
+            return False
+        return True
+
 else:
     import fcntl
 
     def _lock_exclusively(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _lock_when_free(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+    def _can_share(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True

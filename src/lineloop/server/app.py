@@ -204,6 +204,8 @@ class Server:
         ]
         every.append(document_routes([route for routes in every for route in routes.declared]))
         app = Starlette(routes=[route for routes in every for route in routes.served])
+        # A path means one thing: with a slash behind it is another, which there is not.
+        app.router.redirect_slashes = False
         install_handlers(app, self.refusals.of_request)
         return app
 

@@ -397,3 +397,14 @@ async def test_numbers_about_the_server_need_a_credential(world: ServerWorld) ->
     refused = await world.client().get("/metrics")
     assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
     assert (await (await world.actor("operator/watch", ["read"])).get("/metrics")).status_code == 200
+
+
+@pytest.mark.requirement("P12")
+async def test_a_slash_behind_a_path_is_answered_with_a_code_and_leads_nowhere(world: ServerWorld) -> None:
+    paths = ("/v1/conversations/", "/v1/conversations/x/messages/", "/v1/runs/", "/apis/", "/readyz/", "/v1/")
+    for path in (*paths, "/openapi.json/", "/v1/conversations//"):
+        for method in ("GET", "POST", "DELETE"):
+            answer = await world.http.request(method, path)
+            assert answer.status_code == 404, (method, path)
+            assert '"route_not_found"' in answer.text
+            assert "location" not in answer.headers

@@ -39,11 +39,32 @@ def test_the_ready_file_is_private_complete_and_goes_away(tmp_path: Path) -> Non
     assert find_running(tmp_path) is None
 
 
-def test_a_ready_file_left_by_a_dead_process_does_not_count(tmp_path: Path) -> None:
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait()
-    ReadyFiles(tmp_path, None).write(ready(child.pid))
+LEAVES_IT_BEHIND = """
+import os, signal, sys
+from pathlib import Path
+from lineloop.cli.running import Ready, ReadyFiles
+files = ReadyFiles(Path(sys.argv[1]), None)
+files.write(Ready("http://127.0.0.1:1", None, None, "secret", "dev", int(sys.argv[2]) or os.getpid()))
+print("written", flush=True)
+sys.stdin.readline()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_ready_file_counts_while_its_process_lives_and_not_when_another_has_its_number(
+    tmp_path: Path,
+) -> None:
+    # Our own number stands for one that was given again after kill -9.
+    command = [sys.executable, "-c", LEAVES_IT_BEHIND, str(tmp_path), str(os.getpid())]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "written\n"
+        assert find_running(tmp_path) == ready(os.getpid())
+        child.communicate("now\n")
+    assert (tmp_path / "ready.json").exists()
     assert find_running(tmp_path) is None
+    ReadyFiles(tmp_path, None).write(ready(os.getpid()))
+    assert find_running(tmp_path) == ready(os.getpid())
 
 
 def test_a_port_is_remembered_and_a_taken_one_is_named(tmp_path: Path) -> None:
