@@ -12,6 +12,7 @@ from lineloop.protocol.errors import ErrorCode, Forbidden, NotFound
 from lineloop.server.commit.context import CommitContext
 from lineloop.server.commit.locking import user_lock
 from lineloop.server.decide.access import Grant, is_pattern
+from lineloop.server.decide.membership import decide_naming
 from lineloop.server.records import Conversation, is_operator
 from lineloop.server.store import consumers, conversations, identities, membership, messages
 from lineloop.server.wakeup.bus import ConsumersChanged, ParticipantJoined, ParticipantsChanged
@@ -83,13 +84,17 @@ def join_in(
 
 
 def _require_reachable(tx: Tx, conversation: Conversation, actor: Actor, by: Grant | None) -> None:
-    """A device takes part where it does already, or is brought in by the person to whom it and the
-    conversation belong; a device that nobody registered is none.
+    """Who takes part in the root conversation may be named in it and in its process conversations. A
+    device is brought in by the person to whom it and the conversation belong; a device that nobody
+    registered is none. Whom else one may bring in is decided by `decide_naming`.
 
-    Anybody else could otherwise bring a person's device into a conversation of their own. Raises
-    not_participant.
+    Anybody else could otherwise bring a person's device into a conversation of their own, or a stranger
+    into somebody else's. Raises not_participant.
     """
-    if actor.kind != RUNTIME or consumers.get(tx, conversation.root_id, actor) is not None:
+    if consumers.get(tx, conversation.root_id, actor) is not None:
+        return
+    if actor.kind != RUNTIME:
+        _require_namable(tx, conversation, actor, by)
         return
     owner = conversation.owner
     if is_pattern(actor):
@@ -101,6 +106,19 @@ def _require_reachable(tx: Tx, conversation: Conversation, actor: Actor, by: Gra
         allowed = is_owner and identities.is_device_of(tx, owner.key, actor)
     if not allowed:
         raise _takes_no_part(actor)
+
+
+def _require_namable(tx: Tx, conversation: Conversation, actor: Actor, by: Grant | None) -> None:
+    """Raises not_participant."""
+    if by is None or by.is_admin:
+        return
+    root = conversation if conversation.is_root else conversations.get(tx, conversation.root_id)
+    assert root is not None
+    operator = actor.operator_key
+    is_beside = operator is not None and any(
+        one.actor.operator_key == operator for one in consumers.of_conversation(tx, root.id)
+    )
+    decide_naming(actor, by, owner=root.owner, is_beside=is_beside)
 
 
 def _takes_no_part(actor: Actor) -> Forbidden:

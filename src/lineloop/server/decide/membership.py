@@ -6,8 +6,9 @@ Decides by the owner, the credential and who is named. Leaves to `commit` what i
 from __future__ import annotations
 
 from lineloop.protocol.actors import OPERATOR, RUNTIME, Actor
-from lineloop.protocol.errors import Forbidden, InvalidRequest
+from lineloop.protocol.errors import ErrorCode, Forbidden, InvalidRequest
 from lineloop.server.decide.access import Grant, is_pattern
+from lineloop.server.decide.messages import is_execution
 
 
 def decide_invitation(actor: Actor, by: Grant, *, owner: Actor, is_root: bool) -> None:
@@ -29,6 +30,20 @@ def decide_removal(actor: Actor, by: Grant, *, owner: Actor, is_root: bool) -> N
         raise InvalidRequest("a device goes with its person", pointer="/kind")
     if not (by.allows(owner) or by.allows(actor)):
         raise Forbidden("only the owner of a conversation takes others out")
+
+
+def decide_naming(actor: Actor, by: Grant | None, *, owner: Actor, is_beside: bool) -> None:
+    """Whether who speaks or asks may bring in the `actor` that it names and that takes no part yet.
+
+    The owner may, and the server itself (None). Anybody else names who is there, an execution, itself, and
+    another role of an operator that is there (`is_beside`). Raises not_participant.
+    """
+    if by is None or is_beside or by.allows(owner) or by.allows(actor) or is_execution(actor.kind):
+        return
+    raise Forbidden(
+        f"{actor} does not take part in this conversation; its owner invites",
+        code=ErrorCode.NOT_PARTICIPANT,
+    )
 
 
 def goes_with(actor: Actor, named: Actor) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lineloop.kit.records import record
-from lineloop.protocol.actors import RUNTIME, USER, Actor
+from lineloop.protocol.actors import HARNESS, RUNTIME, USER, Actor
 from lineloop.protocol.attachments import ATTACHMENT_BLOCK
 from lineloop.protocol.content import (
     CONTROLLED_BLOCK_TYPES,
@@ -72,9 +72,14 @@ def needs_process_conversation(
     return target.kind not in (USER, RUNTIME)
 
 
+def is_execution(kind: str) -> bool:
+    """Whether the actor is a harness at work for someone else."""
+    return kind == HARNESS or kind.startswith(f"{HARNESS}/")
+
+
 def joins_by_speaking(kind: str, *, is_root: bool) -> bool:
     """Whether who speaks takes part from then on. Executions (`harness/…`) speak for someone else."""
-    return is_root and kind != RUNTIME and kind != "harness" and not kind.startswith("harness/")
+    return is_root and kind != RUNTIME and not is_execution(kind)
 
 
 @record
