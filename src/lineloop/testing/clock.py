@@ -9,11 +9,19 @@ from __future__ import annotations
 import asyncio
 import heapq
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from itertools import count
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _SETTLE_TURNS = 20
-_SETTLE_LIMIT_SECONDS = 5.0
+# For hangs: a machine with much to do is slow and not wrong.
+_SETTLE_LIMIT_SECONDS = 20.0
+# What ends by itself does so in this many real seconds; else it waits for time, and so much of it passes.
+_ENDS_WITHIN_SECONDS = 1.0
+_PASSES_SECONDS = 10.0
 
 
 class FakeClock:
@@ -77,7 +85,7 @@ class FakeClock:
         await self.settle()
 
     async def settle(self) -> None:
-        """Run the loop until nothing more happens without time. Raises TimeoutError after 5 real seconds."""
+        """Run the loop until nothing more happens without time. Raises TimeoutError after 20 real seconds."""
         limit = time.monotonic() + _SETTLE_LIMIT_SECONDS
         quiet = 0
         while quiet < _SETTLE_TURNS:
@@ -89,3 +97,20 @@ class FakeClock:
             if time.monotonic() > limit:
                 raise TimeoutError("the loop does not settle")
             await asyncio.sleep(0.0002)  # noqa: TID251
+
+    async def ended(self, ending: Awaitable[T]) -> T:
+        """What `ending` gives. Time passes for it when it does not come to an end without.
+
+        For what a test closes: one that failed in the middle moves the clock no more, and what it had begun
+        may have some seconds of grace.
+        """
+        task = asyncio.ensure_future(ending)  # noqa: TID251 (waited for below)
+        try:
+            while not (await asyncio.wait((task,), timeout=_ENDS_WITHIN_SECONDS))[0]:
+                with suppress(TimeoutError):
+                    await self.advance(_PASSES_SECONDS)
+            return task.result()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait((task,))

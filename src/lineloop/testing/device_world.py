@@ -394,4 +394,4 @@ async def device_world(
         yield world
     finally:
         world.faults.release()
-        await world.runtime.close()
+        await clock.ended(world.runtime.close())

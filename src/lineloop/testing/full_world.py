@@ -162,9 +162,9 @@ async def full_world(
             try:
                 yield world
             finally:
-                await world.runtime.close()
+                await server.clock.ended(world.runtime.close())
         finally:
-            await runtime.close()
+            await server.clock.ended(runtime.close())
 
 
 def _maker(

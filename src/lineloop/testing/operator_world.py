@@ -121,4 +121,4 @@ async def operator_world(
                 await world.run(operator)
             yield world
         finally:
-            await world.close()
+            await server.clock.ended(world.close())

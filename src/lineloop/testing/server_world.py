@@ -145,7 +145,7 @@ async def server_world(
     try:
         yield world
     finally:
-        await world.close()
+        await fake.ended(world.close())
 
 
 async def _started(settings: ServerSettings, clock: FakeClock, faults: Faults) -> Server:

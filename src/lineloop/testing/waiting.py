@@ -14,11 +14,11 @@ _EAGER_TURNS = 50
 _POLL_SECONDS = 0.001
 
 
-async def until(predicate: Callable[[], T | Awaitable[T]], seconds: float = 5.0) -> T:
+async def until(predicate: Callable[[], T | Awaitable[T]], seconds: float = 20.0) -> T:
     """The first true value of `predicate()`, asked again at every loop turn, then every millisecond.
 
-    The predicate may be async. `seconds` are real ones, whatever clock the test uses. Raises AssertionError
-    naming the last value.
+    The predicate may be async. `seconds` are real ones, whatever clock the test uses. They are for hangs: a
+    machine with much to do is slow and not wrong. Raises AssertionError naming the last value.
     """
     limit = time.monotonic() + seconds
     turns = 0

@@ -15,7 +15,7 @@ from lineloop.kit.faults import Faults
 from lineloop.protocol.actors import Actor
 from lineloop.protocol.content import envelope_content
 from lineloop.protocol.fault_sites import FaultSite
-from lineloop.testing import until
+from lineloop.testing import clock, until
 from lineloop.testing.operator_world import operator_world
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -163,6 +163,26 @@ async def test_conversations_run_side_by_side_and_one_conversation_never_twice_a
         assert len(await world.answers(3)) == 3
         assert len(await world.answers(1, conversation_id=other)) == 1
         assert most == {"together": 2, "same": 1}
+
+
+async def test_a_test_that_fails_in_the_middle_of_a_turn_ends_although_nobody_moves_its_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "_ENDS_WITHIN_SECONDS", 0.01)
+    operator = Operator("stuck", display_name="Stuck")
+    begun = asyncio.Event()
+
+    @operator.reconcile
+    async def reconcile(turn: Turn) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(30):
+        with pytest.raises(AssertionError, match="on purpose"):
+            async with operator_world(tmp_path, operator) as world:
+                await world.say("begin")
+                await begun.wait()
+                raise AssertionError("on purpose")
 
 
 async def test_a_result_asks_for_another_turn_later(tmp_path: Path) -> None:

@@ -136,12 +136,7 @@ class LinkSession:
             self._last_heard_at = self._links.clock.monotonic()
         answers = submit_items(self._commits, self._grant, self._links.ids, parsed, self._sent)
         self._in_flight.append((parsed.id, answers))
-        pending = [answer for answer in answers if answer.future is not None]
-        if pending and pending[-1].future is not None:
-            # Jobs finish in the order in which they were queued: the last one wakes for all.
-            pending[-1].future.add_done_callback(self._answered)
-        else:
-            self._wake.set()
+        self._wake_when_done(answers)
         if len(self._in_flight) >= MAX_FRAMES_IN_FLIGHT:
             self._room.clear()
             await self._room.wait()
@@ -157,7 +152,15 @@ class LinkSession:
     def _has_room_for_frames(self) -> bool:
         return len(self._in_flight) < MAX_FRAMES_IN_FLIGHT and len(self._frames) < MAX_WAITING_FRAMES
 
-    def _answered(self, _: object) -> None:
+    def _wake_when_done(self, answers: list[Answer]) -> None:
+        """Looks at the last that is not done, again when it is: often the others were done before.
+
+        Not always: what is in different lanes of a database ends in any order.
+        """
+        for answer in reversed(answers):
+            if answer.future is not None and not answer.future.done():
+                answer.future.add_done_callback(lambda _: self._wake_when_done(answers))
+                return
         self._wake.set()
 
     # -- what goes out -----------------------------------------------------------------------------------
