@@ -197,13 +197,13 @@ class Runtime:
                 person=self.settings.person,
                 connection=self.connection,
             )
+        self.host_reports = HostIntentEntry(self.room)
+        self.ui_actions = UiActionEntry(self.room)
         self.core_sessions = self._core_sessions()
         self._assemble()
 
     def _assemble(self) -> None:
         room, tasks, settings = self.room, self._tasks, self.settings
-        self.host_reports = HostIntentEntry(room)
-        self.ui_actions = UiActionEntry(room)
         self._sender = OutboxSender(
             room,
             tasks,
@@ -274,6 +274,7 @@ class Runtime:
             person_side=self.person,
             audit=self.audit,
             place=self.settings.place,
+            choose_default=self.host_reports.default_chosen,
         )
         sessions = CoreSessions(parts, self.session_data, self.inbox)
         if self.models is not None:

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from tests.interaction.core_apps.page import Page
 from tests.interaction.shell.shell_world import STATIC, ShellPage, ShellWorld, free_port
 
@@ -67,3 +68,21 @@ async def test_an_app_opens_in_a_conversation_that_was_just_made_here_or_elsewhe
         for name in (here["id"], elsewhere):
             await page.ask("apps.launch", app_scope="pomodoro", conversation_id=name)
         assert await instances(world) == 2
+
+
+@pytest.mark.requirement("D49", "D50")
+async def test_a_page_begins_with_its_link_and_hears_why_something_cannot_be_shown(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (world, page):
+        begun = await page.ask("start")
+        assert (begun["entry"], begun["reason"]) == ("chat", None)
+        linked = await page.ask("start", app_scope="nothing", conversation_id=world.conversation_id)
+        assert (linked["entry"], linked["reason"]) == ("chat", "app_not_installed")
+        told = await page.until_part("workspace", lambda part: part["notice"])
+        assert told["notice"] == {"app_scope": "nothing", "code": "app_not_installed", "reason": None}
+        linked = await page.ask("start", app_scope="pomodoro", conversation_id=world.conversation_id)
+        assert linked["entry"] == "target"
+        told = await page.until_part("workspace", lambda part: part["foreground"])
+        assert told["foreground"]["instance_id"] == linked["instance_id"]
+        await page.until_part("workspace", lambda part: not part["notice"])
+        where = {"app_scope": "pomodoro", "conversation_id": "cnv_nothing"}
+        assert await page.refused("start", **where) == "conversation_not_found"

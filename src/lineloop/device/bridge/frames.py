@@ -26,6 +26,7 @@ from lineloop.device.bridge.shapes import (
     is_count,
     is_list,
     is_name,
+    is_name_or_null,
     is_names,
     is_object,
     is_text,
@@ -118,6 +119,7 @@ SHAPES: Mapping[str, Shape] = {
     "registry.enable": _ask({"app_scope": is_name}, audience=CORE),
     "registry.disable": _ask({"app_scope": is_name}, audience=CORE),
     "registry.remove": _ask({"app_scope": is_name}, audience=CORE),
+    "registry.set_default": _ask({"app_scope": is_name_or_null}, audience=CORE),
     "registry.operation": _ask({"operation_id": is_name}, audience=CORE),
     "audit.list": _ask(
         {}, {"call_id": is_name, "app_scope": is_name, "conversation_id": is_name, "limit": is_count}, CORE

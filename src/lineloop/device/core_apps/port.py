@@ -25,7 +25,7 @@ class CoreParts:
     """The parts of the device that core apps show and steer.
 
     `person_side` is None on a device without a person's credential: then there is nothing to read or say.
-    `audit` answers stories as store/stories reads them.
+    `audit` answers stories as store/stories reads them; `choose_default` sets the app that is seen first.
     """
 
     foundation: Foundation
@@ -36,6 +36,7 @@ class CoreParts:
     person_side: PersonSide | None
     audit: Callable[..., Awaitable[list[dict[str, Any]]]]
     place: Place
+    choose_default: Callable[[str | None], Awaitable[None]]
 
 
 class CoreApp(Protocol):

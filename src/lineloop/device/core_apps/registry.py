@@ -12,6 +12,7 @@ from lineloop.device.bridge.session_bridge import Request
 from lineloop.device.core_apps.port import SessionParts
 from lineloop.device.core_apps.state_feed import States
 from lineloop.device.decide.apps import AppOperation, AppRecord
+from lineloop.device.store.startup import default_app
 from lineloop.kit.clock import rfc3339
 from lineloop.protocol.manifest import AppManifest
 
@@ -21,6 +22,8 @@ class RegistrySession:
 
     def __init__(self, session: SessionParts) -> None:
         self._registry = session.parts.registry
+        self._foundation = session.parts.foundation
+        self._choose_default = session.parts.choose_default
         self._states = States(session.outgoing, self.state)
         self._stop = self._registry.subscribe(self._changed)
 
@@ -33,13 +36,17 @@ class RegistrySession:
             "registry.disable": self._disable,
             "registry.remove": self._remove,
             "registry.operation": self._operation,
+            "registry.set_default": self._set_default,
         }
 
     async def state(self) -> dict[str, Any]:
-        """`{"apps": […]}`, by scope."""
+        """`{"apps": […], "default_app"}`, by scope; the app that the person sees first, null = chat."""
         manifests = {scope: app.manifest for scope, app in self._registry.apps.items()}
         records = await self._registry.records()
-        return {"apps": [app_wire(one, manifests.get(one.app_scope)) for one in records]}
+        foundation = self._foundation
+        default = await foundation.read(lambda tx: default_app(tx, foundation.runtime_id))
+        apps = [app_wire(one, manifests.get(one.app_scope)) for one in records]
+        return {"apps": apps, "default_app": default}
 
     def model_changed(self) -> None:
         """No part of this app."""
@@ -63,6 +70,11 @@ class RegistrySession:
     async def _remove(self, payload: dict[str, Any]) -> dict[str, Any]:
         return operation_wire(await self._registry.remove(payload["app_scope"]))
 
+    async def _set_default(self, payload: dict[str, Any]) -> dict[str, Any]:
+        await self._choose_default(payload["app_scope"])
+        self._states.changed()
+        return {"default_app": payload["app_scope"]}
+
     async def _operation(self, payload: dict[str, Any]) -> dict[str, Any]:
         return operation_wire(await self._registry.operation(payload["operation_id"]))
 
@@ -82,6 +94,9 @@ def app_wire(record: AppRecord, manifest: AppManifest | None) -> dict[str, Any]:
         "permissions": [{"name": one.name, "purpose": one.purpose} for one in capabilities],
         "tools": [tool.title for tool in manifest.tools] if manifest is not None else [],
         "developer": record.developer,
+        "default_eligible": record.kind != "core"
+        and manifest is not None
+        and any(one.default_eligible for one in manifest.entrypoints),
         "installed_at": rfc3339(record.installed_at),
     }
 

@@ -93,8 +93,8 @@ def confirm(plan: Plan, session: Session, previous: tuple[Instance, ...]) -> Ses
 
 
 def drop_pointless_showing(plan: Plan, session: Session) -> Session:
-    """A showing that only calls asked for and nobody has seen is taken back when no call waits for it any more:
-    what was there before is in front again.
+    """A showing that only calls asked for and nobody has seen is taken back when no call waits for it any
+    more: what was there before is in front again.
     """
     instance = session.instance
     if not session.ready or instance is None or instance.confirmed_generation is not None:

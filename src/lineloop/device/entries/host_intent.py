@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from lineloop.device.commit import calls, intents, sessions
+from lineloop.device.commit import calls, intents, sessions, startup
 from lineloop.device.commit.room import Room
 from lineloop.device.decide.focus import Confirmation
 from lineloop.device.decide.intents import HostIntent, IntentKind
+from lineloop.device.decide.startup import StartEntry
 
 SOURCE = "host_intent"
 
@@ -20,6 +21,7 @@ class HostIntentEntry:
 
     def __init__(self, room: Room) -> None:
         self._room = room
+        self._begun = False
 
     async def session_opened(self, host_session_id: str) -> None:
         """This host session shows the person's display from now on; an earlier one loses its say."""
@@ -56,6 +58,30 @@ class HostIntentEntry:
         intent = HostIntent(host_session_id, IntentKind.SHOW_APP, conversation_id)
         job = partial(intents.open_app, room=self._room, intent=intent, app_scope=app_scope)
         return await self._room.submit(SOURCE, job, "device.intent")
+
+    async def begun(
+        self, host_session_id: str, app_scope: str | None, conversation_id: str | None
+    ) -> StartEntry:
+        """A page begins: `app_scope` is what a link asks for. What is shown first, and why nothing else is.
+
+        Raises LoopError lease_lost.
+        """
+        first, self._begun = not self._begun, True
+        intent = HostIntent(host_session_id, IntentKind.SHOW_APP, conversation_id or "")
+        job = partial(startup.begin, room=self._room, intent=intent, target=app_scope, first=first)
+        try:
+            return await self._room.submit(SOURCE, job, "device.intent")
+        except BaseException:
+            self._begun = not first
+            raise
+
+    async def default_chosen(self, app_scope: str | None) -> None:
+        """The person chooses the app that they see first; None: chat.
+
+        Raises LoopError: app_not_installed, app_disabled, invalid_request.
+        """
+        job = partial(startup.set_default, room=self._room, app_scope=app_scope)
+        await self._room.submit(SOURCE, job, "device.intent")
 
     async def surface_stopped(self, host_session_id: str, instance_id: str, reason: str) -> None:
         """A surface was taken away for what it did, or because it broke; its instance goes on."""

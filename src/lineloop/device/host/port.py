@@ -14,6 +14,7 @@ from lineloop.device.commit_inbox import AppInbox
 from lineloop.device.commit_session_data import SessionData
 from lineloop.device.connection import Connection
 from lineloop.device.decide.intents import IntentKind
+from lineloop.device.decide.startup import StartEntry
 from lineloop.device.decide.state import Operation
 from lineloop.device.entries.ui_action import UiActionEntry
 from lineloop.device.foundation import Foundation
@@ -80,6 +81,12 @@ class HostReports(Protocol):
 
     async def app_chosen(self, host_session_id: str, app_scope: str, conversation_id: str) -> str:
         """The person opens an app themselves; the instance that will be shown. Raises LoopError."""
+        ...
+
+    async def begun(
+        self, host_session_id: str, app_scope: str | None, conversation_id: str | None
+    ) -> StartEntry:
+        """A page begins, perhaps with what a link asks for. Raises LoopError."""
         ...
 
     async def consent_answered(self, call_ref: str, *, allowed: bool) -> None: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lineloop.device.migrations.fifth_ddl import fifth_statements
 from lineloop.device.migrations.first_ddl import first_statements
 from lineloop.device.migrations.fourth_ddl import fourth_statements
 from lineloop.device.migrations.second_ddl import second_statements
@@ -10,5 +11,5 @@ from lineloop.device.migrations.third_ddl import third_statements
 
 def fresh_statements() -> list[str]:
     """Creates every table and index of HEAD."""
-    later = [*second_statements(), *third_statements(), *fourth_statements()]
+    later = [*second_statements(), *third_statements(), *fourth_statements(), *fifth_statements()]
     return [*first_statements(sqlite=True), *later]

@@ -76,6 +76,7 @@ _FROM_PAGE: Mapping[str, Shape] = {
     "prove": _ask({"proof": is_name}),
     "page": _tell({"visible": is_bool, "focused": is_bool}),
     "intent": _ask({"kind": one_of(*INTENTS), "conversation_id": is_name}, {"instance_id": is_name_or_null}),
+    "start": _ask({}, {"app_scope": is_name_or_null, "conversation_id": is_name_or_null}),
     "apps.launch": _ask({"app_scope": is_name, "conversation_id": is_name}),
     "surface.shown": _tell({"instance_id": is_name, "activation_id": is_name, "generation": is_count}),
     "surface.open": _ask({"instance_id": is_name}, {"theme": one_of(*THEMES)}),
@@ -90,7 +91,8 @@ _FROM_PAGE: Mapping[str, Shape] = {
 }
 _TO_PAGE: Mapping[str, Shape] = {
     "workspace": _to_page(
-        {"lease": is_bool, "foreground": is_object_or_null, "conversations": is_object, "closing": is_list}
+        {"lease": is_bool, "foreground": is_object_or_null, "conversations": is_object, "closing": is_list},
+        {"notice": is_object_or_null},
     ),
     "apps": _to_page({"apps": is_list, "instances": is_list}),
     "connection": _to_page(

@@ -13,12 +13,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import structlog
 
 from lineloop.device.bridge.shapes import encode
 from lineloop.device.containers.port import SessionContext
 from lineloop.device.decide.intents import IntentKind
+from lineloop.device.decide.startup import StartEntry
 from lineloop.device.decide.state import Instance
 from lineloop.device.host.port import ConsentSheet, Showing, Stage
 from lineloop.device.host.web.access import Access
@@ -32,6 +34,7 @@ from lineloop.device.host.web.surfaces import Surface
 from lineloop.device.host.web.views import apps_view, workspace_view
 from lineloop.device.host.web.visit import HEARTBEAT_MS, UNAUTHORIZED, Visit
 from lineloop.device.store import shell as store
+from lineloop.device.store.startup import explanation
 from lineloop.device.store.workspace import SurfaceFacts, Workspace, read_surface_facts, read_workspace
 from lineloop.kit.clock import Clock
 from lineloop.kit.database import Tx
@@ -85,6 +88,8 @@ class WebHost:
         self._tabs: OrderedDict[str, None] = OrderedDict()
         self.surfaces: dict[str, Surface] = {}
         self.workspace = Workspace()
+        self._entry: StartEntry | None = None
+        self._notice: dict[str, Any] | None = None
         self._stage: Stage | None = None
         self._sheets: dict[str, ConsentSheet] = {}
         self._committed: str | None = None
@@ -294,7 +299,7 @@ class WebHost:
             self._dirty.clear()
             try:
                 await self.settle_lease()
-                workspace, facts = await self._read()
+                workspace, facts, self._notice = await self._read()
                 self.workspace = workspace
                 for page in self.pages.values():
                     self._tell_workspace(page)
@@ -309,21 +314,27 @@ class WebHost:
                 await self._clock.sleep(AGAIN_SECONDS)
                 self._dirty.set()
 
-    async def _read(self) -> tuple[Workspace, dict[str, SurfaceFacts]]:
+    def begun_with(self, entry: StartEntry) -> None:
+        """What a page began with; that it did not come up is explained to every page."""
+        self._entry = entry
+        self.changed()
+
+    async def _read(self) -> tuple[Workspace, dict[str, SurfaceFacts], dict[str, Any] | None]:
         foundation = self.stage.foundation
         shown = {surface.context.instance_id or "" for surface in self.surfaces.values()}
 
-        def job(tx: Tx) -> tuple[Workspace, dict[str, SurfaceFacts]]:
+        def job(tx: Tx) -> tuple[Workspace, dict[str, SurfaceFacts], dict[str, Any] | None]:
             found = {name: read_surface_facts(tx, name) for name in shown}
             facts = {name: about for name, about in found.items() if about is not None}
-            return read_workspace(tx, foundation.runtime_id), facts
+            return read_workspace(tx, foundation.runtime_id), facts, explanation(tx, self._entry)
 
         return await foundation.read(job)
 
     def _tell_workspace(self, page: Page) -> None:
         apps = self.stage.registry.apps
         lease = self.lease.holder == page.host_session_id
-        page.tell("workspace", workspace_view(self.workspace, apps, self._wait_ms, lease=lease))
+        view = workspace_view(self.workspace, apps, self._wait_ms, lease=lease)
+        page.tell("workspace", {**view, "notice": self._notice})
         page.tell("apps", apps_view(self.workspace, apps))
 
     def _wait_ms(self, instance_id: str) -> int | None:

@@ -79,6 +79,7 @@ class Visit:
         self._refused = 0
         self._requests: dict[str, Request] = {
             "intent": self._intent,
+            "start": self._start,
             "apps.launch": self._launch,
             "surface.open": self._surface_open,
             "consent.answer": self._consent,
@@ -320,12 +321,33 @@ class Visit:
         )
         return {}
 
+    async def _start(self, payload: dict[str, Any]) -> Any:
+        """What this page shows first; `{"entry","app_scope","conversation_id","instance_id","reason"}`."""
+        host_session_id = await self._used()
+        conversation_id = payload.get("conversation_id")
+        await self._require_conversation(conversation_id)
+        entry = await self._host.stage.reports.begun(
+            host_session_id, payload.get("app_scope"), conversation_id
+        )
+        self._host.begun_with(entry)
+        return {
+            "entry": str(entry.kind),
+            "app_scope": entry.app_scope,
+            "conversation_id": entry.conversation_id,
+            "instance_id": entry.instance_id,
+            "reason": entry.reason,
+        }
+
+    async def _require_conversation(self, conversation_id: str | None) -> None:
+        """An app belongs to a conversation: in front of one that does not exist nobody could ever find it."""
+        known = self._host.stage.knows_conversation
+        if conversation_id is not None and known is not None and not await known(conversation_id):
+            raise NotFound("there is no such conversation", code=ErrorCode.CONVERSATION_NOT_FOUND)
+
     async def _launch(self, payload: dict[str, Any]) -> Any:
         host_session_id = await self._used()
         stage, conversation_id = self._host.stage, payload["conversation_id"]
-        # An app belongs to a conversation: in front of one that does not exist nobody could ever find it.
-        if stage.knows_conversation is not None and not await stage.knows_conversation(conversation_id):
-            raise NotFound("there is no such conversation", code=ErrorCode.CONVERSATION_NOT_FOUND)
+        await self._require_conversation(conversation_id)
         instance_id = await stage.reports.app_chosen(host_session_id, payload["app_scope"], conversation_id)
         return {"instance_id": instance_id}
 

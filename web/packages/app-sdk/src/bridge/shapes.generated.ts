@@ -43,6 +43,7 @@ export const SHAPES: Readonly<Record<string, Shape>> = {
   "registry.enable": ["to_runtime", true, {"app_scope": "name"}, {}, "core_apps"],
   "registry.disable": ["to_runtime", true, {"app_scope": "name"}, {}, "core_apps"],
   "registry.remove": ["to_runtime", true, {"app_scope": "name"}, {}, "core_apps"],
+  "registry.set_default": ["to_runtime", true, {"app_scope": "name_or_null"}, {}, "core_apps"],
   "registry.operation": ["to_runtime", true, {"operation_id": "name"}, {}, "core_apps"],
   "audit.list": ["to_runtime", true, {}, {"call_id": "name", "app_scope": "name", "conversation_id": "name", "limit": "count"}, "core_apps"],
   "messages.list": ["to_runtime", true, {"conversation_id": "name"}, {"before": "count", "limit": "count"}, "core_apps"],
