@@ -75,6 +75,11 @@ class LongConversation:
         body: Json = {"key": f"m{number}", "text": text, "target": PERSON}
         self._post(f"/conversations/{self._id}/messages", body)
 
+    def ask(self, text: str) -> str:
+        """The operator asks the person for consent; answers the question's id."""
+        body = {"kind": "confirm", "effect_key": text, "to": PERSON, "text": text, "timeout_ms": 600_000}
+        return str(self._post(f"/conversations/{self._id}/questions", body)["id"])
+
     def _post(self, path: str, body: Json) -> Json:
         answer = self._http.post(path, json=body)
         answer.raise_for_status()

@@ -8,6 +8,7 @@ import { createRoot } from "react-dom/client";
 import { makeParts } from "./parts.ts";
 import { startPreferences } from "./runtime/preferences.ts";
 import { Shell } from "./shell.tsx";
+import "./styles/print.css";
 
 startPreferences(window);
 const parts = makeParts(window);

@@ -6,7 +6,7 @@ import { Transcript } from "../../src/chat/model/transcript.ts";
 import { detailTarget, readable } from "../../src/chat/model/wire.ts";
 import { phaseOf, remainingOf } from "../../src/chat/model/call-words.ts";
 import { stretchesOf, subjectOf, workOn } from "../../src/chat/model/process.ts";
-import { ASSISTANT, FakeCore, Later, PERSON, ROOT, block, call, held, message, said, stamp, time } from "./fake-core.ts";
+import { ASSISTANT, FakeCore, Later, PERSON, ROOT, block, call, held, message, refusal, said, stamp, time } from "./fake-core.ts";
 
 /** Frames that come when the test says so. */
 function frames() {
@@ -193,6 +193,26 @@ describe("a transcript", () => {
     expect(transcript.view.get().pages.at(-1)).toBe(newest);
     core.answers.set("messages.list", () => Promise.reject(new Error("unexpected")));
     await expect(transcript.loadOlder()).rejects.toThrow("unexpected");
+  });
+
+  test("reaches a message that is far back, as far as it takes and no further", async () => {
+    const { core, transcript, clock, rows } = opened();
+    core.snapshot({ messages: [message(200)], more: true });
+    core.answers.set("messages.get", ({ message_id }) => ({ message: message(Number(String(message_id).slice(4))) as never }));
+    core.answers.set("messages.list", ({ before }) => {
+      const first = Number(before) - 50;
+      return { messages: Array.from({ length: 50 }, (_, place) => message(first + place)) as never, more: true };
+    });
+    expect(await transcript.reach("msg_120")).toBe(true);
+    clock.run();
+    expect([rows()[0]?.id, core.asks("messages.list").length]).toEqual(["msg_100", 2]);
+    expect(await transcript.reach("msg_150")).toBe(true);
+    core.answers.set("messages.list", () => Promise.reject(refusal("connection_lost")));
+    expect(await transcript.reach("msg_20")).toBe(false);
+    core.answers.set("messages.get", () => Promise.reject(refusal("message_not_found")));
+    expect(await transcript.reach("msg_7")).toBe(false);
+    clock.run();
+    expect([transcript.view.get().older, core.asks("messages.list").length]).toEqual(["failed", 3]);
   });
 
   test("traffic between programs has no row", () => {

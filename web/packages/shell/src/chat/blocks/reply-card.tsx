@@ -3,15 +3,25 @@
 import type { Block } from "@lineloop/ui-model";
 import { useText } from "../../i18n/index.ts";
 import { labelOf, readReply } from "../model/question.ts";
+import { useConversation } from "../view/context.ts";
 
 export function ReplyCard({ block }: { readonly block: Block }) {
   const t = useText();
+  const { goTo } = useConversation();
   const reply = readReply(block);
   if (reply === null) return <p className="block block-unknown">{t("chat.card.unreadable")}</p>;
   const label = labelOf(t, reply.kind, { value: reply.value ?? "", label: reply.label ?? "" });
   return (
     <div className="block reply-card">
-      <a className="reply-question" href={`#${rowIdOf(reply.questionId)}`} title={t("chat.card.show_question")}>
+      <a
+        className="reply-question"
+        href={`#${rowIdOf(reply.questionId)}`}
+        title={t("chat.card.show_question")}
+        onClick={(event) => {
+          event.preventDefault();
+          void goTo(reply.questionId);
+        }}
+      >
         {reply.question}
       </a>
       {reply.dismissed ? (

@@ -85,6 +85,7 @@ export class Transcript {
 
   readonly #core: ChatCore;
   readonly #publish: OncePerFrame;
+  readonly #nextFrame: NextFrame;
   #opening: object | null = null;
   #known = new Map<string, Message>();
   #root: Message[] = [];
@@ -104,6 +105,7 @@ export class Transcript {
   constructor(core: ChatCore, conversationId: string, nextFrame: NextFrame) {
     this.#core = core;
     this.conversationId = conversationId;
+    this.#nextFrame = nextFrame;
     this.#publish = new OncePerFrame(() => this.#flush(), nextFrame);
   }
 
@@ -146,6 +148,22 @@ export class Transcript {
       this.#older = "failed";
     }
     this.#change();
+  }
+
+  /** Fetches older pages until the message is there. Answers whether it is. */
+  async reach(messageId: string): Promise<boolean> {
+    if (this.#known.has(messageId)) return true;
+    const opening = this.#opening;
+    const answer = await this.#core.request("messages.get", { message_id: messageId }).catch(() => null);
+    const wanted = answer?.["message"] as unknown as Message | undefined;
+    if (wanted?.conversation_id !== this.conversationId) return false;
+    const isBefore = () => this.#more && (this.#root[0]?.ordinal ?? 0) > wanted.ordinal;
+    do {
+      // Another fetch may be on its way.
+      if (this.#older === "loading") await new Promise<void>((resolve) => this.#nextFrame(resolve));
+      else await this.loadOlder();
+    } while (this.#opening === opening && isBefore() && this.#older !== "failed");
+    return this.#known.has(messageId);
   }
 
   /** The process conversation of an operator, once one is known. */

@@ -9,6 +9,8 @@ export interface OpenConversation {
   readonly transcript: Transcript;
   /** Shows the work behind a message. */
   readonly select: (messageId: string) => void;
+  /** Brings a message of the conversation into sight, wherever it stands. */
+  readonly goTo: (messageId: string) => Promise<void>;
   /** Puts words back into the composer. */
   readonly edit: (text: string) => void;
 }

@@ -17,7 +17,7 @@ import { ConnectionNote } from "./connection-note.tsx";
 import { OpenConversationContext, type OpenConversation } from "./context.ts";
 import { nameIn } from "./names.ts";
 import { ProcessPane } from "./process-pane.tsx";
-import { TranscriptView } from "./transcript-view.tsx";
+import { TranscriptView, type TranscriptHandle } from "./transcript-view.tsx";
 
 export interface OpenChatProps {
   readonly core: ChatCore;
@@ -38,6 +38,7 @@ export function OpenChat(props: OpenChatProps) {
   const view = useStore(transcript.view);
   const state = useStore(core.state);
   const composer = useRef<ComposerHandle>(null);
+  const seen = useRef<TranscriptHandle>(null);
   useEffect(() => {
     if (!chosen.current) return;
     chosen.current = false;
@@ -56,6 +57,11 @@ export function OpenChat(props: OpenChatProps) {
       select(messageId) {
         setSelected(messageId);
         onWork(true);
+      },
+      async goTo(messageId) {
+        const there = await transcript.reach(messageId);
+        // What was fetched last is drawn with the next frame.
+        requestAnimationFrame(() => seen.current?.goTo(there ? messageId : null));
       },
       edit: (text) => composer.current?.edit(text),
     }),
@@ -82,7 +88,7 @@ export function OpenChat(props: OpenChatProps) {
   return (
     <OpenConversationContext value={open}>
       <div className="centre">
-        <TranscriptView transcript={transcript} selectedId={selected} said={said} onAtEnd={setAtEnd} />
+        <TranscriptView ref={seen} transcript={transcript} selectedId={selected} said={said} onAtEnd={setAtEnd} />
         <ConnectionNote core={core} />
         <Composer
           ref={composer}

@@ -2,7 +2,9 @@
 // height, and their words for the browser's search in the page, which brings them back.
 
 import { useCallback, useEffect, useRef, useState, type RefObject } from "react";
+import { flushSync } from "react-dom";
 import type { Page } from "../model/rows.ts";
+import { usedPages } from "./marked.ts";
 
 /** So much above and below what is seen stands there, too: a flick of the wheel meets no empty page. */
 const MARGIN_PX = 1_500;
@@ -52,6 +54,8 @@ export interface Window extends Span {
   heightOf(page: Page): number;
   /** The person scrolled, or what there is has changed. */
   look(atEnd: boolean): void;
+  /** Makes this page the one that is there, until somebody looks. */
+  show(page: string): void;
   /** For the element of each page that is there. */
   measure(element: HTMLElement | null): (() => void) | undefined;
 }
@@ -62,7 +66,8 @@ export function useWindow(
   pages: readonly Page[],
 ): Window {
   const [span, setSpan] = useState<KeySpan | null>(null);
-  const [kept, setKept] = useState<string | null>(null);
+  const [kept, setKept] = useState<readonly string[]>([]);
+  const printing = usePrinting();
   const heights = useRef(new Map<string, Measured>());
   const seen_px = useRef(0);
   const known = useRef(pages);
@@ -94,7 +99,8 @@ export function useWindow(
     (atEnd: boolean) => {
       const element = scroller.current;
       const all = known.current;
-      setKept(element === null ? null : usedPage(element));
+      const used = element === null ? [] : usedPages(element);
+      setKept((before) => (before.join() === used.join() ? before : used));
       if (element === null || atEnd || all.length === 0) return setSpan(null);
       const top = element.scrollTop - (inner.current?.offsetTop ?? 0);
       const { from, to } = spanOf(all.map(heightOf), top - MARGIN_PX, top + element.clientHeight + MARGIN_PX);
@@ -103,16 +109,17 @@ export function useWindow(
     },
     [scroller, inner, heightOf],
   );
+  const show = useCallback((page: string) => setSpan({ from: page, to: page }), []);
   // The browser's search in the page found words of a page that is not there.
   useEffect(() => {
     const element = scroller.current;
-    const show = (event: Event) => {
+    const found = (event: Event) => {
       const page = (event.target as HTMLElement).dataset["page"];
-      if (page !== undefined) setSpan({ from: page, to: page });
+      if (page !== undefined) flushSync(() => show(page));
     };
-    element?.addEventListener("beforematch", show);
-    return () => element?.removeEventListener("beforematch", show);
-  }, [scroller]);
+    element?.addEventListener("beforematch", found);
+    return () => element?.removeEventListener("beforematch", found);
+  }, [scroller, show]);
 
   const measure = useCallback(
     (element: HTMLElement | null) => {
@@ -128,9 +135,10 @@ export function useWindow(
   return {
     from,
     to,
-    isThere: (index) => (index >= from && index <= to) || pages[index]?.key === kept,
+    isThere: (index) => printing || (index >= from && index <= to) || kept.includes(pages[index]?.key ?? ""),
     heightOf,
     look,
+    show,
     measure,
   };
 }
@@ -142,14 +150,18 @@ function indices(pages: readonly Page[], span: KeySpan | null, end: () => Span):
   return from < 0 || to < 0 ? end() : { from, to };
 }
 
-/** The page in which the person is with the keyboard or has marked words: it does not go away under them. */
-function usedPage(scroller: HTMLElement): string | null {
-  const marked = document.getSelection();
-  const places = [document.activeElement, marked?.isCollapsed === false ? marked.anchorNode : null];
-  for (const place of places) {
-    const element = place instanceof Element ? place : place?.parentElement;
-    const page = element?.closest<HTMLElement>("[data-page]");
-    if (page && scroller.contains(page)) return page.dataset["page"] ?? null;
-  }
-  return null;
+/** On paper the whole conversation stands, as far as it was fetched. */
+function usePrinting(): boolean {
+  const [printing, setPrinting] = useState(false);
+  useEffect(() => {
+    const begin = () => flushSync(() => setPrinting(true));
+    const end = () => setPrinting(false);
+    globalThis.addEventListener("beforeprint", begin);
+    globalThis.addEventListener("afterprint", end);
+    return () => {
+      globalThis.removeEventListener("beforeprint", begin);
+      globalThis.removeEventListener("afterprint", end);
+    };
+  }, []);
+  return printing;
 }
