@@ -270,3 +270,53 @@ async def test_the_connection_is_shown_as_it_is(tmp_path: Path) -> None:
         await patiently(world, lambda: states()[-1] == "online")
         assert set(states()) <= {"connecting", "catching_up", "offline", "online"}
         assert page.state["connection"]["waiting"] == 0
+
+
+@pytest.mark.requirement("L301")
+async def test_a_conversation_is_renamed_archived_and_brought_back_for_everyone(tmp_path: Path) -> None:
+    async with full_world(tmp_path, person=True) as world:
+        page = await watching(world)
+        await patiently(world, lambda: entry(page, world.conversation_id))
+        named = {"conversation_id": world.conversation_id}
+        answer = await page.act("rename", **named, name="Shed door")
+        assert (answer["title"], answer["owner"]) == ("Shed door", "user/local")
+        place = f"/v1/conversations/{world.conversation_id}"
+        assert (await world.agent.get(place)).json()["name"] == "Shed door"
+        await page.act("archive", **named, archived=True)
+        assert entry(page, world.conversation_id)["archived_at"]
+        await world.restart_device()
+        page = await watching(world)
+        assert entry(page, world.conversation_id)["archived_at"]
+        # What is said there brings it back.
+        await page.act("say", **named, key="k", text="it does not close")
+        await patiently(world, lambda: entry(page, world.conversation_id)["archived_at"] is None)
+        await page.act("archive", **named, archived=True)
+        await page.act("archive", **named, archived=False)
+        assert entry(page, world.conversation_id)["archived_at"] is None
+        for wrong in ({"name": " "}, {"name": "x" * 201}):
+            with pytest.raises(Refused) as refused:
+                await page.act("rename", **named, **wrong)
+            assert refused.value.code == "invalid_request"
+        found = await page.ask("messages.search", words="not clo")
+        assert [hit["conversation_id"] for hit in found["items"]] == [world.conversation_id]
+        assert [part["text"] for part in found["items"][0]["snippet"] if part["hit"]] == ["not", "close"]
+
+
+@pytest.mark.requirement("L302")
+async def test_what_was_read_here_the_server_hears_also_when_it_was_away(tmp_path: Path) -> None:
+    async with full_world(tmp_path, person=True) as world:
+        page = await watching(world)
+        await speak(world, world.conversation_id, "k", "news")
+        await patiently(world, lambda: entry(page, world.conversation_id).get("unread") == 1)
+        last = entry(page, world.conversation_id)["last_ordinal"]
+        await world.server_goes()
+        await page.act("mark_read", conversation_id=world.conversation_id, ordinal=last)
+        assert entry(page, world.conversation_id)["read_ordinal"] == last
+        await world.server_comes()
+
+        async def told() -> bool:
+            await world.server.advance(1)
+            place = f"/v1/conversations/{world.conversation_id}"
+            return (await world.server.http.get(place)).json()["read_ordinal"] == last
+
+        await until(told)

@@ -126,6 +126,9 @@ SHAPES: Mapping[str, Shape] = {
     ),
     "messages.list": _ask({"conversation_id": is_name}, {"before": is_count, "limit": is_count}, CORE),
     "messages.get": _ask({"message_id": is_name}, audience=CORE),
+    "messages.search": _ask(
+        {"words": is_text}, {"conversation_id": is_name, "after": is_text, "limit": is_count}, CORE
+    ),
     "messages.subscribe": _ask({"subscription": is_name, "conversation_id": is_name}, audience=CORE),
     "messages.unsubscribe": _ask({"subscription": is_name}, audience=CORE),
     "questions.get": _ask({"question_id": is_name}, audience=CORE),

@@ -28,6 +28,8 @@ from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import Forbidden, InvalidRequest, LoopError
 
 MAX_PAGE_CALLS = 200
+MAX_HITS = 50
+MAX_SEARCH_CHARS = 500
 
 Action = Callable[[Params], Awaitable[dict[str, Any]]]
 
@@ -50,6 +52,8 @@ class ChatSession:
             "stop_run": self._stop_run,
             "create_conversation": self._create_conversation,
             "mark_read": self._mark_read,
+            "rename": self._rename,
+            "archive": self._archive,
         }
 
     @property
@@ -58,6 +62,7 @@ class ChatSession:
             **self._states.requests,
             "messages.list": self._list,
             "messages.get": self._get,
+            "messages.search": self._search,
             "messages.subscribe": self._subscribe,
             "messages.unsubscribe": self._unsubscribe,
             "questions.get": self._question,
@@ -145,6 +150,19 @@ class ChatSession:
         message, _ = fitted(await self._side.history_pages.message(payload["message_id"]))
         return {"message": message}
 
+    async def _search(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """One page of hits; the server's, because only it has everything."""
+        words = payload["words"]
+        if len(words) > MAX_SEARCH_CHARS:
+            raise InvalidRequest("too many words", pointer="/words")
+        found = await self._side.search(
+            words,
+            conversation_id=payload.get("conversation_id"),
+            after=payload.get("after"),
+            limit=min(max(payload.get("limit", 20), 1), MAX_HITS),
+        )
+        return {"items": found["items"], "next": found.get("next")}
+
     async def _subscribe(self, payload: dict[str, Any]) -> dict[str, Any]:
         name = payload["subscription"]
         if name in self._feeds:
@@ -206,3 +224,11 @@ class ChatSession:
     async def _mark_read(self, params: Params) -> dict[str, Any]:
         await self._side.conversations.mark_read(params.name("conversation_id"), params.count("ordinal"))
         return {}
+
+    async def _rename(self, params: Params) -> dict[str, Any]:
+        return await self._side.conversations.change(params.name("conversation_id"), name=params.text("name"))
+
+    async def _archive(self, params: Params) -> dict[str, Any]:
+        """`archived` false brings it back."""
+        conversation_id = params.name("conversation_id")
+        return await self._side.conversations.change(conversation_id, archived=params.flag("archived"))

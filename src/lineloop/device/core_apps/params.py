@@ -48,6 +48,12 @@ class Params:
             raise _wrong(field, "a whole number that is not negative")
         return value
 
+    def flag(self, field: str) -> bool:
+        value = self._params.get(field)
+        if not isinstance(value, bool):
+            raise _wrong(field, "true or false")
+        return value
+
     def actor(self, field: str) -> Actor | None:
         """`{"kind", "key"}`, or None when it is absent or null."""
         value = self._params.get(field)

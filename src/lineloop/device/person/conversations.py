@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from lineloop.client.loop import Loop
+from lineloop.client.retry import is_transient
 from lineloop.device.decide.person import counts_as_unread, title_from
 from lineloop.device.foundation import Foundation
 from lineloop.device.person.streams import Streams
@@ -52,6 +53,8 @@ class Known:
     last_ordinal: int = 0
     read_ordinal: int = 0
     unread: set[int] = field(default_factory=set[int])
+    owner: str = ""
+    archived_at: str | None = None
 
     @property
     def active_at(self) -> str:
@@ -66,6 +69,9 @@ class Known:
             "last_at": self.active_at or None,
             "last_ordinal": self.last_ordinal,
             "unread": len(self.unread),
+            "read_ordinal": self.read_ordinal,
+            "archived_at": self.archived_at,
+            "owner": self.owner or None,
         }
 
 
@@ -84,6 +90,9 @@ class Conversations:
         self._listeners: list[Callable[[], None]] = []
         self._look_now = asyncio.Event()
         self._last_id: str | None = None
+        # What the server does not know yet of what was read here.
+        self._unsaid: set[str] = set()
+        self._read = asyncio.Event()
         streams.on_conversation = self._changed
 
     # ── what is known ───────────────────────────────────────────────────────────────────────────────────────
@@ -116,6 +125,8 @@ class Conversations:
             place.created_at,
             place.opening,
             read_ordinal=place.read_ordinal,
+            owner=place.owner,
+            archived_at=place.archived_at,
         )
         last = store.last_message(tx, self._runtime_id, known.id)
         if last is not None:
@@ -165,16 +176,59 @@ class Conversations:
         self._tell()
 
     async def mark_read(self, conversation_id: str, ordinal: int) -> None:
-        """The person has seen everything up to here, on this device. Never moves back."""
+        """The person has seen everything up to here. Never moves back; the server hears of it when it can."""
+        if await self._was_read(conversation_id, ordinal):
+            self._unsaid.add(conversation_id)
+            self._read.set()
+
+    async def _was_read(self, conversation_id: str, ordinal: int) -> bool:
+        """Whether that is news."""
         known = self._known.get(conversation_id)
         if known is None or ordinal <= known.read_ordinal:
-            return
+            return False
         await self._foundation.write(
             lambda tx: store.set_read(tx, self._runtime_id, conversation_id, ordinal)
         )
         known.read_ordinal = max(known.read_ordinal, ordinal)
         known.unread = {one for one in known.unread if one > known.read_ordinal}
         self._tell()
+        return True
+
+    async def tell_read(self) -> None:
+        """Tells the server what was read here, for ever: of each conversation only the newest."""
+        while True:
+            await self._read.wait()
+            self._read.clear()
+            for conversation_id in list(self._unsaid):
+                ordinal = self._known[conversation_id].read_ordinal
+                try:
+                    await self._loop.conversation(conversation_id).mark_read(ordinal)
+                except LoopError as error:
+                    _log.info("read_position_waits", code=str(error.code))
+                    if is_transient(error):
+                        self._read.set()
+                        await self._clock.sleep(LOOK_WATCHED_SECONDS)
+                        break
+                if ordinal == self._known[conversation_id].read_ordinal:
+                    self._unsaid.discard(conversation_id)
+
+    async def change(
+        self, conversation_id: str, *, name: str | None = None, archived: bool | None = None
+    ) -> dict[str, Any]:
+        """Renames, archives or brings back, for everyone in the conversation; it needs the server.
+
+        Raises LoopError: connection_lost, invalid_request, forbidden, conversation_not_found.
+        """
+        about = self._loop.conversation(conversation_id)
+        info: ConversationInfo | None = None
+        if name is not None:
+            info = await about.rename(name)
+        if archived is not None:
+            info = await (about.archive() if archived else about.unarchive())
+        if info is None:
+            raise InvalidRequest("there is nothing to change", pointer="/params")
+        await self._take([info])
+        return self._known[info.id].to_wire()
 
     async def create(self, name: str | None, key: str) -> dict[str, Any]:
         """A new conversation, the same one for the same `key`, also after a restart; it needs the server.
@@ -220,7 +274,7 @@ class Conversations:
     async def _look(self, *, whole: bool) -> None:
         after = None if whole else self._last_id
         while True:
-            page = await self._loop.conversations(after=after, limit=PAGE)
+            page = await self._loop.conversations(after=after, limit=PAGE, archived=None)
             await self._take(page.items)
             if page.items:
                 after = self._last_id = page.items[-1].id
@@ -236,26 +290,36 @@ class Conversations:
 
             def job(tx: Tx) -> None:
                 for info in news:
-                    store.set_name(tx, self._runtime_id, info.id, info.name, info.created_at)
+                    store.set_facts(tx, self._runtime_id, info)
 
             await self._foundation.write(job)
         for info in news:
             known = self._known.setdefault(info.id, Known(info.id))
             known.name, known.created_at = info.name, info.created_at
+            known.owner, known.archived_at = str(info.owner), info.archived_at
         for info in reversed(found):
-            self._streams.follow(info.id)
+            if info.archived_at is None:
+                self._streams.follow(info.id)
+            known = self._known[info.id]
+            # What was read here while the server was away, or before it was told.
+            if info.read_ordinal is not None and info.read_ordinal < known.read_ordinal:
+                self._unsaid.add(info.id)
+                self._read.set()
         if news:
             self._tell()
 
     async def _changed(self, info: ConversationInfo) -> None:
-        """It was renamed, or read on another device of the person."""
+        """It was renamed, archived, or read on another device of the person."""
         await self._take([info])
         if info.read_ordinal is not None:
-            await self.mark_read(info.id, info.read_ordinal)
+            await self._was_read(info.id, info.read_ordinal)
 
     def _is_news(self, info: ConversationInfo) -> bool:
         known = self._known.get(info.id)
-        return known is None or (known.name, known.created_at) != (info.name, info.created_at)
+        if known is None:
+            return True
+        kept = (known.name, known.created_at, known.owner, known.archived_at)
+        return kept != (info.name, info.created_at, str(info.owner), info.archived_at)
 
     async def _ask_for_opening(self, known: Known) -> None:
         """The beginning of a conversation that is older than what is kept here."""

@@ -87,6 +87,7 @@ class PersonSide:
         self.streams.start()
         self._tasks.spawn(self.outbox.run(), name="outbox")
         self._tasks.spawn(self.conversations.run(), name="conversations")
+        self._tasks.spawn(self.conversations.tell_read(), name="read positions")
         self._tasks.spawn(self.recipients.run(), name="recipients")
 
     async def close(self) -> None:
@@ -198,6 +199,16 @@ class PersonSide:
         return await self.outbox.refusal(conversation_id, key)
 
     # ── asking the server ───────────────────────────────────────────────────────────────────────────────────
+
+    async def search(
+        self, words: str, *, conversation_id: str | None, after: str | None, limit: int
+    ) -> dict[str, Any]:
+        """Messages (hits as §5.4 has them) with all the words, the newest first: `{"items", "next"}`.
+
+        Raises LoopError: connection_lost, invalid_request, conversation_not_found.
+        """
+        params = {"q": words, "conversation_id": conversation_id, "after": after, "limit": limit}
+        return await self._loop.request("GET", "/v1/messages/search", params=params)
 
     async def question(self, question_id: str) -> Question:
         """A question as the server has it. Raises LoopError: connection_lost, question_not_found."""

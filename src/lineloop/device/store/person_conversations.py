@@ -7,8 +7,11 @@ from typing import Any
 from lineloop.kit import json
 from lineloop.kit.database import Tx
 from lineloop.kit.records import record
+from lineloop.protocol.messages import ConversationInfo
 
-_COLUMNS = "conversation_id, root_id, actor, name, opening, created_at, read_ordinal, held_from"
+_COLUMNS = (
+    "conversation_id, root_id, actor, name, opening, created_at, read_ordinal, held_from, owner, archived_at"
+)
 _ROOTS = f"""
 SELECT {_COLUMNS} FROM person_conversations WHERE runtime_id = :runtime_id AND root_id = conversation_id
 """
@@ -22,10 +25,12 @@ SELECT {_COLUMNS} FROM person_conversations
  ORDER BY conversation_id LIMIT :limit
 """
 _NAME = """
-INSERT INTO person_conversations (runtime_id, conversation_id, root_id, name, created_at, read_ordinal)
-VALUES (:runtime_id, :conversation_id, :conversation_id, :name, :created_at, 0)
+INSERT INTO person_conversations
+       (runtime_id, conversation_id, root_id, name, created_at, read_ordinal, owner, archived_at)
+VALUES (:runtime_id, :conversation_id, :conversation_id, :name, :created_at, 0, :owner, :archived_at)
 ON CONFLICT (runtime_id, conversation_id) DO UPDATE
-   SET name = excluded.name, created_at = excluded.created_at
+   SET name = excluded.name, created_at = excluded.created_at, owner = excluded.owner,
+       archived_at = excluded.archived_at
 """
 _MEET = """
 INSERT INTO person_conversations (runtime_id, conversation_id, root_id, actor, name, read_ordinal)
@@ -64,7 +69,8 @@ ON CONFLICT (runtime_id, kind, key) DO UPDATE
 class Place:
     """A conversation. `actor` (KIND/KEY) is set on process conversations, `created_at` (RFC 3339) when known.
 
-    Everything from `held_from` on is kept here; None: not known.
+    Everything from `held_from` on is kept here; None: not known. `owner` is KIND/KEY, "" when not known yet;
+    `archived_at` (RFC 3339) is set on archived ones.
     """
 
     conversation_id: str
@@ -75,6 +81,8 @@ class Place:
     created_at: str | None
     read_ordinal: int
     held_from: int | None
+    owner: str
+    archived_at: str | None
 
 
 @record
@@ -101,13 +109,15 @@ def processes(tx: Tx, runtime_id: str, root_id: str, limit: int) -> list[Place]:
     return [Place(*tuple(row)) for row in tx.all(_PROCESSES, params)]
 
 
-def set_name(tx: Tx, runtime_id: str, conversation_id: str, name: str, created_at: str) -> None:
-    """A root conversation as the server names it."""
+def set_facts(tx: Tx, runtime_id: str, info: ConversationInfo) -> None:
+    """A root conversation as the server has it: name, owner, archive."""
     params = {
         "runtime_id": runtime_id,
-        "conversation_id": conversation_id,
-        "name": name,
-        "created_at": created_at,
+        "conversation_id": info.id,
+        "name": info.name,
+        "created_at": info.created_at,
+        "owner": str(info.owner),
+        "archived_at": info.archived_at,
     }
     tx.run(_NAME, params)
 
