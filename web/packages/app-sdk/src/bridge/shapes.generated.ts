@@ -48,6 +48,7 @@ export const SHAPES: Readonly<Record<string, Shape>> = {
   "audit.list": ["to_runtime", true, {}, {"call_id": "name", "app_scope": "name", "conversation_id": "name", "limit": "count"}, "core_apps"],
   "messages.list": ["to_runtime", true, {"conversation_id": "name"}, {"before": "count", "limit": "count"}, "core_apps"],
   "messages.get": ["to_runtime", true, {"message_id": "name"}, {}, "core_apps"],
+  "messages.search": ["to_runtime", true, {"words": "text"}, {"conversation_id": "name", "after": "text", "limit": "count"}, "core_apps"],
   "messages.subscribe": ["to_runtime", true, {"subscription": "name", "conversation_id": "name"}, {}, "core_apps"],
   "messages.unsubscribe": ["to_runtime", true, {"subscription": "name"}, {}, "core_apps"],
   "questions.get": ["to_runtime", true, {"question_id": "name"}, {}, "core_apps"],
