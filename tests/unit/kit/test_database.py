@@ -96,6 +96,13 @@ async def test_jobs_submitted_in_one_go_keep_their_order_and_share_one_commit(
     assert database.commits == before + 2, "the gate's own and one for all"
 
 
+@pytest.mark.requirement("K3")
+async def test_a_turn_of_the_loop_is_one_commit_also_when_the_writer_idles(database: SqliteDatabase) -> None:
+    before = database.commits
+    await outcomes(*(database.submit(note(number)) for number in range(100)))
+    assert database.commits == before + 1
+
+
 @pytest.mark.requirement("K4")
 async def test_after_commit_runs_in_job_order_before_any_future_of_the_batch(
     database: SqliteDatabase, gate: Any

@@ -17,12 +17,12 @@ from lineloop.kit.database import Tx
 from lineloop.kit.faults import Faults
 from lineloop.kit.file_identity import refuse_several_names
 from lineloop.kit.filesystem import refuse_network_filesystem
-from lineloop.kit.jobs import Desk
+from lineloop.kit.jobs import Desk, Job
 from lineloop.kit.sqlite.checkpoints import Checkpoints
 from lineloop.kit.sqlite.failures import primary_code, storage_failure
 from lineloop.kit.sqlite.readers import Readers
 from lineloop.kit.sqlite.write_ahead_log import LogFile, log_bytes, log_path, presize_log
-from lineloop.kit.sqlite.writer import Writer
+from lineloop.kit.sqlite.writer import MAX_BATCH, Writer
 from lineloop.kit.storage_errors import (
     DatabaseBusyElsewhere,
     DatabaseUnavailable,
@@ -50,6 +50,8 @@ class SqliteDatabase:
         queue_limit: int,
     ) -> None:
         self.path = path
+        self._loop = loop
+        self._due: list[Job] = []
         self._desk = Desk(str(path), loop, queue_limit, on_fatal)
         self._readers = Readers(lambda: _connect_reader(path), self._desk.read, readers)
         self._checkpoints = Checkpoints(
@@ -100,8 +102,17 @@ class SqliteDatabase:
 
     def submit(self, job: Callable[[Tx], T], label: str = "", lane: str = "") -> asyncio.Future[T]:
         queued, future = self._desk.writing(job, label, lane)
-        self._writer.put(queued)
+        if not self._due:
+            # The writer could only wait while this turn of the loop runs, and waking it costs both of them.
+            self._loop.call_soon(self._hand_over)
+        self._due.append(queued)
         return future
+
+    def _hand_over(self) -> None:
+        """What a turn of the loop has queued goes to the writer together."""
+        due, self._due = self._due, []
+        for start in range(0, len(due), MAX_BATCH):
+            self._writer.put(due[start : start + MAX_BATCH])
 
     async def read(self, job: Callable[[Tx], T]) -> T:
         queued, future = self._desk.reading(job)
@@ -126,6 +137,7 @@ class SqliteDatabase:
         if self._desk.closed:
             return
         self._desk.closed = True
+        self._hand_over()
 
         def close() -> None:
             self._writer.close()

@@ -1,10 +1,10 @@
 """The one writer: jobs in, group commits out (design decision 3).
 
 It decides what shares a transaction, what is undone when a job or a commit fails, and when an answer may
-leave. A batch is whatever queued while the last one was committed; there is no timer. Jobs of a batch hardly
-ever fail, so they run without savepoints, which cost a third of a small job; when one fails after it wrote,
-the others run again with a savepoint each. Answers and after-commit callbacks leave in one call to the loop,
-after COMMIT has returned.
+leave. A batch is whatever queued while the last one was committed, and at least what one turn of the loop
+has queued; there is no timer. Jobs of a batch hardly ever fail, so they run without savepoints, which cost a
+third of a small job; when one fails after it wrote, the others run again with a savepoint each. Answers and
+after-commit callbacks leave in one call to the loop, after COMMIT has returned.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from lineloop.kit.storage_errors import (
     TransactionEnded,
 )
 
-_MAX_BATCH = 512
+MAX_BATCH = 512
+"""Jobs that the loop hands over at once; what waits is taken until there are as many."""
 
 # The trailing comments make these texts the writer's own: a job's COMMIT is another statement, and forbidden.
 _BEGIN = "BEGIN IMMEDIATE --"
@@ -43,7 +44,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Writer:
-    """Runs on its own thread; `put` is the only door in, `deliver(jobs, fatal)` the only one out.
+    """Runs on its own thread; `put(jobs)` is the only door in, `deliver(jobs, fatal)` the only one out.
 
     `deliver` is called on the writer's thread once per batch. `committed(connection)` follows each batch that
     wrote something. `fatal` is the failure after which no more work is accepted.
@@ -61,7 +62,7 @@ class Writer:
         self._committed = committed
         self._faults = faults
         self._awake = not faults.asleep
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[list[Job] | None] = SimpleQueue()
         self.put = self._queue.put
         self._thread = threading.Thread(target=self._main, name="lineloop-writer", daemon=True)
         self._opened = threading.Event()
@@ -115,14 +116,14 @@ class Writer:
         first = self._queue.get()
         if first is None:
             return None
-        batch = [first]
+        batch = first
         try:
-            while len(batch) < _MAX_BATCH:
-                job = self._queue.get_nowait()
-                if job is None:
+            while len(batch) < MAX_BATCH:
+                jobs = self._queue.get_nowait()
+                if jobs is None:
                     self._queue.put(None)
                     break
-                batch.append(job)
+                batch += jobs
         except Empty:
             pass
         return batch
