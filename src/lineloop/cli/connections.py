@@ -9,17 +9,21 @@ of its own for each wait would cost more than the wait is worth.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol, runtime_checkable
 
 import structlog
+from starlette.websockets import WebSocketDisconnect
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import Request
 
 from lineloop.kit import json
 from lineloop.kit.clock import SystemClock
 from lineloop.kit.records import record
+from lineloop.kit.text_frames import FrameCutter, Other, text_frame
 from lineloop.protocol.errors import ErrorCode, LoopError
+from lineloop.server.http.link_socket import WIRE
 
 _log = structlog.get_logger(__name__)
 
@@ -131,11 +135,69 @@ class HttpConnection(HttpToolsProtocol):
 
 
 class LinkConnection(WebSocketsSansIOProtocol):
-    """A WebSocket connection. `look` is called by `watch`."""
+    """A WebSocket connection. `look` is called by `watch`.
+
+    Whole messages go past the application's queue to who takes them (see `link_socket.Wire`), and past the
+    library on both ways: it keeps the handshake, pings, the end, and whatever is no whole message.
+    """
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._outflow = _Outflow()
+        self._taker: Callable[[str | bytes], None] | None = None
+        self._cutter = FrameCutter(masked=True, max_bytes=self.config.ws_max_size)
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if hasattr(self, "scope"):
+            self.scope["extensions"][WIRE] = self  # pyright: ignore[reportTypedDictNotRequiredAccess, reportArgumentType]
+
+    def data_received(self, data: bytes) -> None:
+        if not self.handshake_complete:
+            if self.handshake_initiated:
+                # Frames before the answer to the request: where they end is known to the library only.
+                self._cutter.give_up()
+            super().data_received(data)
+            return
+        for found in self._cutter.cut(data):
+            if isinstance(found, Other):
+                super().data_received(found.data)
+            else:
+                self._message(found)
+
+    def _message(self, message: str | bytes) -> None:
+        if self.close_sent:
+            return
+        if self._taker is not None and self.queue.empty():
+            self._taker(message)
+            return
+        kind = "text" if isinstance(message, str) else "bytes"
+        self.queue.put_nowait({"type": "websocket.receive", kind: message})  # pyright: ignore[reportArgumentType]
+        if not self.read_paused:
+            self.read_paused = True
+            self.transport.pause_reading()
+
+    def take_messages(self, taker: Callable[[str | bytes], None]) -> None:
+        """See `link_socket.Wire`. What waits in the queue is still received from there."""
+        self._taker = taker
+
+    async def send_text(self, text: str) -> None:
+        """See `link_socket.Wire`."""
+        if not self.writable.is_set():
+            await self.writable.wait()
+        if self.disconnected or self.close_sent or self.transport.is_closing():
+            raise WebSocketDisconnect
+        self.transport.write(text_frame(text))
+
+    def pause(self) -> None:
+        """See `link_socket.Wire`."""
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def resume(self) -> None:
+        """See `link_socket.Wire`."""
+        if not self.transport.is_closing() and not self.read_paused:
+            self.transport.resume_reading()
 
     def resume_writing(self) -> None:
         self._outflow.flows()

@@ -6,6 +6,8 @@ named. Leaves the meaning of paths to the verbs and of frames to the link (spec/
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
@@ -14,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
+from websockets.protocol import State
 
 from lineloop.client.event_stream import (
     EPOCH_HEADER,
@@ -34,11 +37,13 @@ from lineloop.client.transport import (
     given_params,
 )
 from lineloop.kit import json
+from lineloop.kit.text_frames import FrameCutter, MaskedFrames, Other
 from lineloop.protocol.errors import ConnectionLost, InvalidRequest
 from lineloop.protocol.versions import SPOKEN
 
 STREAM_SILENCE_SECONDS = 45.0
 MAX_LINK_FRAME_BYTES = 64 * 1024 * 1024
+MAX_WAITING_FRAMES = 16
 LINK_PATH = "/v1/link"
 
 T = TypeVar("T")
@@ -187,12 +192,14 @@ class HttpTransport:
         try:
             socket = await connect(
                 url,
+                create_connection=_Socket,
                 compression=None,  # small frames: compressing costs more than it saves
                 max_size=MAX_LINK_FRAME_BYTES,
                 ping_interval=None,  # the protocol has its own heartbeat
                 close_timeout=2.0,
                 proxy=None if self._direct else True,
             )
+            assert isinstance(socket, _Socket)
             connection = WebSocketLink(socket)
         except InvalidStatus as error:
             raise error_of_answer(error.response.status_code, decoded_body(error.response.body)) from error
@@ -207,21 +214,86 @@ class HttpTransport:
         await self._streams.aclose()
 
 
+class _Socket(ClientConnection):
+    """The library's connection, past which whole messages go both ways (see kit.text_frames)."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._cutter: FrameCutter | None = None
+        self._frames = MaskedFrames()
+        # None: the message that the library has put together.
+        self._messages: deque[str | bytes | None] = deque()
+        self._waiting: asyncio.Future[None] | None = None
+        self._held = False
+
+    def begin(self) -> None:
+        """The handshake is done, and nothing has come since."""
+        self._cutter = FrameCutter(masked=False, max_bytes=MAX_LINK_FRAME_BYTES)
+
+    def data_received(self, data: bytes) -> None:
+        if self._cutter is None:
+            super().data_received(data)
+            return
+        for found in self._cutter.cut(data):
+            if isinstance(found, Other):
+                super().data_received(found.data)
+                if found.begins:
+                    self._messages.append(None)
+            else:
+                self._messages.append(found)
+        self._wake()
+        if len(self._messages) > MAX_WAITING_FRAMES and not self._held:
+            self._held = True
+            self.transport.pause_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    async def next_message(self) -> str | bytes:
+        """Raises ConnectionClosed."""
+        while not self._messages:
+            if self._cutter is None or self._cutter.given_up or self.state is State.CLOSED:
+                return await self.recv()
+            self._waiting = self.loop.create_future()
+            await self._waiting
+        message = self._messages.popleft()
+        if self._held and not self._messages:
+            self._held = False
+            if not self.transport.is_closing():
+                self.transport.resume_reading()
+        return await self.recv() if message is None else message
+
+    async def send_text(self, text: str) -> None:
+        """Waits while the peer takes nothing. Raises ConnectionClosed."""
+        if self.state is not State.OPEN or self.transport.is_closing():
+            await self.send(text)  # has the words for it
+            return
+        self.transport.write(self._frames.text_frame(text))
+        if self.paused:
+            await self.drain()
+
+
 class WebSocketLink:
     """A link connection over a WebSocket: one JSON object per text frame."""
 
-    def __init__(self, socket: ClientConnection) -> None:
+    def __init__(self, socket: _Socket) -> None:
         self._socket = socket
+        socket.begin()
 
     async def send(self, frame: str) -> None:
         try:
-            await self._socket.send(frame)
+            await self._socket.send_text(frame)
         except (OSError, WebSocketException) as error:
             raise ConnectionLost(f"the link broke: {error}") from error
 
     async def receive(self) -> dict[str, Any]:
         try:
-            frame = json.loads(await self._socket.recv())
+            frame = json.loads(await self._socket.next_message())
         except (OSError, WebSocketException) as error:
             raise ConnectionLost(f"the link broke: {error}") from error
         except ValueError as error:

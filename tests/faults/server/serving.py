@@ -6,22 +6,25 @@ import asyncio
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
+from lineloop.cli.connections import LinkConnection
 from lineloop.kit.faults import Faults
 from lineloop.protocol.fault_sites import FaultSite
 from lineloop.server.app import Server
 from lineloop.server.settings import ServerSettings
 
 
-async def main(database: str, token: str, plan: str) -> None:
+async def main(database: str, token: str, plan: str, ws: str = "") -> None:
     faults = Faults(FaultSite, plan)
     server = Server(ServerSettings(Path(database), admin_token=token), faults=faults)
     await server.start()
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)  # noqa: T201 (the test reads the port here)
-    config = uvicorn.Config(server.asgi, log_level="critical", access_log=False, lifespan="off")
+    carried: Any = LinkConnection if ws != "plain" else "auto"
+    config = uvicorn.Config(server.asgi, log_level="critical", access_log=False, lifespan="off", ws=carried)
     await uvicorn.Server(config).serve(sockets=[listener])
     await server.close()
 

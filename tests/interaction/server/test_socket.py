@@ -1,4 +1,7 @@
-"""The link over a real socket: hello, push, batch, refusal, and an oversize frame."""
+"""The link over a real socket: hello, push, batch, refusal, messages of every form.
+
+Once as our own servers carry it, once as any ASGI server would.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ TOKEN = "token-of-the-test"
 SCRIPT = Path(__file__).parents[2] / "faults/server/serving.py"
 
 
-@pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+@pytest.fixture(scope="module", params=["ours", "plain"])
+def port(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     database = tmp_path_factory.mktemp("socket") / "server.db"
-    command = [sys.executable, str(SCRIPT), str(database), TOKEN, ""]
+    command = [sys.executable, str(SCRIPT), str(database), TOKEN, "", request.param]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         yield int(process.stdout.readline())
@@ -34,6 +37,16 @@ def http(port: int) -> Iterator[httpx.Client]:
     headers = {"authorization": f"Bearer {TOKEN}"}
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers) as client:
         yield client
+
+
+def invited(http: httpx.Client, key: str) -> tuple[str, str]:
+    """The token of an operator and a conversation in which it takes part."""
+    actor = {"kind": "operator", "key": key}
+    token = http.post("/v1/tokens", json={"actor": actor}).json()["token"]
+    conversation = http.post("/v1/conversations", json={}).json()["id"]
+    body = {"key": "hello", "text": "hi", "target": actor}
+    http.post(f"/v1/conversations/{conversation}/messages", json=body).raise_for_status()
+    return token, conversation
 
 
 def test_a_link_over_a_socket_pushes_and_answers(port: int, http: httpx.Client) -> None:
@@ -52,6 +65,48 @@ def test_a_link_over_a_socket_pushes_and_answers(port: int, http: httpx.Client) 
         answer = json.loads(socket.recv())
         assert (answer["id"], answer["results"][1]) == (7, {"ok": True})
         assert answer["results"][0]["message"]["key"] == "b"
+
+
+def test_messages_in_parts_as_bytes_and_many_at_once_keep_their_order(port: int, http: httpx.Client) -> None:
+    token, conversation = invited(http, "parts")
+
+    def frame(number: int, text: str = "yo") -> str:
+        item = {"conversation_id": conversation, "key": str(number), "text": text}
+        return json.dumps({"id": number, "speak": [item]})
+
+    with connect(f"ws://127.0.0.1:{port}/v1/link") as socket:
+        socket.send(json.dumps({"hello": {"token": token, "protocol": 1}}))
+        assert "hello" in json.loads(socket.recv())
+        for number in range(0, 200, 5):
+            socket.send(frame(number))
+            socket.send([frame(number + 1)[:20], frame(number + 1)[20:50], frame(number + 1)[50:]])
+            socket.send(frame(number + 2).encode())
+            socket.send("{")
+            socket.send(frame(number + 3, "x" * 70_000))
+            socket.ping()
+            socket.send(frame(number + 4, "漢字" * 40))
+        answers: list[Any] = []
+        while len(answers) < 241:
+            answers.append(json.loads(socket.recv(10)))
+    spoken = [one for one in answers if "results" in one]
+    assert [one["id"] for one in spoken] == list(range(200))
+    ordinals = [one["results"][0]["message"]["ordinal"] for one in spoken]
+    assert ordinals == list(range(2, 202))
+    assert [one["error"]["code"] for one in answers if "error" in one] == ["malformed_json"] * 40
+
+
+@pytest.mark.parametrize("last", [b"\xff\xfe", "x" * (17 * 1024 * 1024)], ids=["no text", "too large"])
+def test_who_breaks_the_rules_of_the_socket_is_closed(port: int, http: httpx.Client, last: Any) -> None:
+    token, _ = invited(http, "breaker")
+    with connect(f"ws://127.0.0.1:{port}/v1/link") as socket:
+        socket.send(json.dumps({"hello": {"token": token, "protocol": 1}}))
+        assert "hello" in json.loads(socket.recv())
+        socket.send(json.dumps({"id": 1, "speak": []}))
+        with pytest.raises(ConnectionClosed) as closed:
+            socket.send(last, text=True)
+            while True:
+                socket.recv(10)
+    assert closed.value.rcvd is None or closed.value.rcvd.code in (1007, 1009)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from lineloop.kit import json
@@ -19,7 +19,7 @@ from lineloop.kit.database import Tx
 from lineloop.kit.ids import Ids
 from lineloop.protocol.actors import RUNTIME, Actor
 from lineloop.protocol.errors import ConnectionLost, LoopError
-from lineloop.protocol.link_requests import frame_id_of, parse_link_frame
+from lineloop.protocol.link_requests import LinkFrame, frame_id_of, parse_link_frame
 from lineloop.protocol.versions import SPOKEN
 from lineloop.server.commit import Commits
 from lineloop.server.decide.access import Grant, Verb
@@ -115,39 +115,61 @@ class LinkSession:
 
         A frame that cannot be read is answered with `{"error": problem}`.
         """
+        rest = self.take(frame)
+        if rest is not None:
+            await rest
+
+    def take(self, frame: dict[str, Any] | str | bytes) -> Coroutine[Any, Any, None] | None:
+        """As `send`, but what is left to wait for before the next frame is given back."""
         if self._closed:
             raise ConnectionLost("the link is closed")
         self._last_heard_at = self._links.clock.monotonic()
         try:
             parsed = parse_link_frame(frame, item_bytes=self._links.body_bytes)
         except LoopError as error:
-            await self._answer({"id": frame_id_of(frame), "error": error.to_problem()})
-            return
-        if parsed.ping:
-            await self._answer({"pong": {}})
+            return self._answer({"id": frame_id_of(frame), "error": error.to_problem()})
+        pong = self._answer({"pong": {}}) if parsed.ping else None
         if parsed.id is None:
-            return
+            return pong
         items = len(parsed.speak) + len(parsed.commit) + len(parsed.patches) + len(parsed.end)
-        while wait := self._links.rates.wait_seconds(self._grant, items):
-            # A link that is too quick is not refused but heard later.
-            await self._links.clock.sleep(min(wait, self._links.heartbeat_seconds))
+        seconds = self._links.rates.wait_seconds(self._grant, items)
+        return self._take_later(parsed, items, seconds, pong) if seconds or pong else self._queue(parsed)
+
+    async def _take_later(
+        self, parsed: LinkFrame, items: int, seconds: float, pong: Coroutine[Any, Any, None] | None
+    ) -> None:
+        """A link that is too quick is not refused but heard later."""
+        if pong is not None:
+            await pong
+        while seconds:
+            await self._links.clock.sleep(min(seconds, self._links.heartbeat_seconds))
             if self._closed:
                 raise ConnectionLost("the link is closed")
             self._last_heard_at = self._links.clock.monotonic()
+            seconds = self._links.rates.wait_seconds(self._grant, items)
+        rest = self._queue(parsed)
+        if rest is not None:
+            await rest
+
+    def _queue(self, parsed: LinkFrame) -> Coroutine[Any, Any, None] | None:
         answers = submit_items(self._commits, self._grant, self._links.ids, parsed, self._sent)
         self._in_flight.append((parsed.id, answers))
         self._wake_when_done(answers)
-        if len(self._in_flight) >= MAX_FRAMES_IN_FLIGHT:
-            self._room.clear()
-            await self._room.wait()
+        return self._until_room() if len(self._in_flight) >= MAX_FRAMES_IN_FLIGHT else None
 
-    async def _answer(self, content: dict[str, Any]) -> None:
+    def _answer(self, content: dict[str, Any]) -> Coroutine[Any, Any, None] | None:
         """Who asks without taking the answers is not heard any further."""
         self._frames.append(PlainFrame(content))
         self._wake.set()
-        if len(self._frames) >= MAX_WAITING_FRAMES:
-            self._room.clear()
+        return self._until_room() if len(self._frames) >= MAX_WAITING_FRAMES else None
+
+    def _until_room(self) -> Coroutine[Any, Any, None]:
+        self._room.clear()
+
+        async def wait() -> None:
             await self._room.wait()
+
+        return wait()
 
     def _has_room_for_frames(self) -> bool:
         return len(self._in_flight) < MAX_FRAMES_IN_FLIGHT and len(self._frames) < MAX_WAITING_FRAMES

@@ -1,8 +1,15 @@
-"""The WebSocket end of a link: text frames to a session and back. What they mean is decided in `link`."""
+"""The WebSocket end of a link: text frames to a session and back. What they mean is decided in `link`.
+
+Where the server that carries the application offers a `Wire`, frames take the short way past its queues; any
+other server carries them the way ASGI has it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
@@ -20,6 +27,60 @@ HELLO_SECONDS = 10.0
 REFUSED = 4400
 ENDED = 1001
 CLOSE_SECONDS = 1.0
+WIRE = "lineloop.wire"
+"""The name of a connection's `Wire` among the extensions of its ASGI scope."""
+
+
+class Wire(Protocol):
+    """A connection that can hand over whole messages as they come, and send texts at once."""
+
+    def take_messages(self, taker: Callable[[str | bytes], None]) -> None:
+        """From now on messages go to `taker`, except while older ones wait to be received."""
+        ...
+
+    async def send_text(self, text: str) -> None:
+        """Waits while the peer takes nothing. Raises WebSocketDisconnect."""
+        ...
+
+    def pause(self) -> None:
+        """Read nothing more for now."""
+        ...
+
+    def resume(self) -> None: ...
+
+
+class _Ear:
+    """Hands messages to a session. While the session makes wait, nothing more is read."""
+
+    def __init__(self, wire: Wire, session: LinkSession, tasks: Tasks) -> None:
+        self._wire = wire
+        self._session = session
+        self._tasks = tasks
+        self._waiting: deque[str | bytes] = deque()
+        self._busy = False
+
+    def take(self, message: str | bytes) -> None:
+        if self._busy:
+            self._waiting.append(message)
+            return
+        try:
+            rest = self._session.take(message)
+        except ConnectionLost:
+            return  # The session has ended, and its socket with it.
+        if rest is not None:
+            self._busy = True
+            self._wire.pause()
+            self._tasks.spawn(self._catch_up(rest), name="catch up")
+
+    async def _catch_up(self, rest: Coroutine[Any, Any, None]) -> None:
+        try:
+            await rest
+            while self._waiting:
+                await self._session.send(self._waiting.popleft())
+        except ConnectionLost:
+            return
+        self._busy = False
+        self._wire.resume()
 
 
 def link_routes(services: Services) -> Routes:
@@ -68,28 +129,37 @@ async def _welcomed(services: Services, socket: WebSocket) -> LinkSession:
 
 async def _serve(socket: WebSocket, session: LinkSession) -> None:
     """Both directions until one of them ends."""
+    wire: Wire | None = socket.scope.get("extensions", {}).get(WIRE)
     async with Tasks("link") as tasks:
+        ear = None
+        if wire is not None:
+            ear = _Ear(wire, session, tasks)
+            wire.take_messages(ear.take)
         ways = (
-            tasks.spawn(_read(socket, session), name="read"),
-            tasks.spawn(_write(socket, session), name="write"),
+            tasks.spawn(_read(socket, session, ear), name="read"),
+            tasks.spawn(_write(wire.send_text if wire else socket.send_text, session), name="write"),
         )
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
 
 
-async def _read(socket: WebSocket, session: LinkSession) -> None:
+async def _read(socket: WebSocket, session: LinkSession, ear: _Ear | None) -> None:
     try:
         while True:
-            await session.send(await _text(socket))
+            message = await _text(socket)
+            if ear is not None:
+                ear.take(message)
+            else:
+                await session.send(message)
     except (WebSocketDisconnect, ConnectionLost):
         return
 
 
-async def _write(socket: WebSocket, session: LinkSession) -> None:
+async def _write(send: Callable[[str], Coroutine[Any, Any, None]], session: LinkSession) -> None:
     """Until the session ends or the connection does, which is not kept for a peer that takes nothing."""
     try:
         while True:
             frame = await session.next_frame()
-            await socket.send_text(frame.text())
+            await send(frame.text())
     except (WebSocketDisconnect, LoopError, OSError):
         return
 
