@@ -1,8 +1,8 @@
 """What one process owns: a directory, or a file with a lock beside it.
 
 It decides who may use them (one process at a time, on a local disk; a directory its user alone), and how a
-file shows that the process which wrote it lives: by a lock, because numbers of processes are given again. What
-lies in them is the business of whoever asks for paths.
+file shows that the process which wrote it lives: by a lock, because numbers of processes are given again.
+What lies in them is the business of whoever asks for paths.
 """
 
 from __future__ import annotations

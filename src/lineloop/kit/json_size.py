@@ -11,6 +11,16 @@ from typing import Any
 from lineloop.kit.json import dumps
 
 
+def size_of_text(text: str) -> int:
+    """Bytes of a text in UTF-8, a lone surrogate counted as three."""
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+
+
+def is_larger(text: str, max_bytes: int) -> bool:
+    """Whether a text has more bytes in UTF-8. A character has at most four, so most need no counting."""
+    return len(text) > max_bytes // 4 and size_of_text(text) > max_bytes
+
+
 def size_of_json(value: Any) -> int:
     """Bytes of the value's compact JSON in UTF-8. Raises ValueError when it is not JSON."""
     return len(dumps(value).encode())

@@ -45,8 +45,11 @@ async def test_a_reloaded_page_sees_the_same_and_interrupts_nothing(tmp_path: Pa
         assert await again.foreground() == shown
         assert world.device.story("call-1") == ["starting", "started"]
         sql = "SELECT event FROM audit WHERE event LIKE 'host\\_%' ESCAPE '\\' ORDER BY number"
-        rows = await world.device.rows(sql)
-        assert {("host_disconnected",), ("host_reloaded",)} <= set(rows)
+
+        async def noted() -> bool:
+            return {("host_disconnected",), ("host_reloaded",)} <= set(await world.device.rows(sql))
+
+        await until(noted)
 
 
 async def test_two_pages_see_one_truth_and_the_focused_one_speaks_for_the_display(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Any, cast
 
 from lineloop.kit import json
+from lineloop.kit.json_size import is_larger
 from lineloop.kit.records import record
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import LoopError
@@ -163,7 +164,7 @@ def read_frame(
     Raises FrameRefused: bridge_invalid for a frame that is no valid one in this direction, forbidden for one
     that only core apps may send, or what `code_of_unread` names.
     """
-    if len(text) > grammar.max_roomy_bytes:
+    if is_larger(text, grammar.max_roomy_bytes):
         raise refuse_unread(grammar, text, "the frame is too large")
     try:
         value = json.strict_loads(text) if strict else json.loads(text)
@@ -184,7 +185,7 @@ def refuse_unread(grammar: Grammar, text: str, why: str) -> FrameRefused:
     head = _HEAD.match(text[:512])
     if head is None:
         return FrameRefused(why)
-    code = grammar.code_of_unread(head[2], len(text) > grammar.max_roomy_bytes)
+    code = grammar.code_of_unread(head[2], is_larger(text, grammar.max_roomy_bytes))
     return FrameRefused(why, request_id=head[1], code=code)
 
 
@@ -242,7 +243,7 @@ def _check_bounds(
     """Size and depth. Roomy frames have their own, coded limits further down; here only the others'."""
     if kind in grammar.roomy:
         return
-    if len(text) > grammar.max_bytes // 4 and len(text.encode()) > grammar.max_bytes:
+    if is_larger(text, grammar.max_bytes):
         raise FrameRefused(f"{kind} is larger than {grammar.max_bytes} bytes", request_id=request_id)
     # Counting brackets is cheap, and few brackets cannot nest deeply.
     depth = grammar.max_depth

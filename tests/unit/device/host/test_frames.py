@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lineloop.device.bridge.frames import MAX_SESSION_FRAME_BYTES
 from lineloop.device.bridge.shapes import Direction, FrameRefused
 from lineloop.device.host.web.frames import MAX_PAGE_FRAME_BYTES, decode
 from lineloop.kit import json
@@ -36,6 +37,17 @@ def test_only_frames_of_sessions_may_be_large() -> None:
         decode(_event("frame", {"launch": "l", "text": "x" * 1_310_721}), Direction.TO_RUNTIME)
     with pytest.raises(FrameRefused):
         decode("x" * (MAX_PAGE_FRAME_BYTES + 1), Direction.TO_RUNTIME)
+
+
+@pytest.mark.requirement("H19")
+def test_sizes_are_bytes_and_not_characters() -> None:
+    characters = MAX_PAGE_FRAME_BYTES // 3 + 1
+    with pytest.raises(FrameRefused, match="too large"):
+        decode("钥" * characters, Direction.TO_RUNTIME)
+    text = "钥" * (MAX_SESSION_FRAME_BYTES // 3)
+    decode(_event("frame", {"launch": "l", "text": text}), Direction.TO_RUNTIME)
+    with pytest.raises(FrameRefused, match="text is missing"):
+        decode(_event("frame", {"launch": "l", "text": f"{text}钥"}), Direction.TO_RUNTIME)
 
 
 def _event(kind: str, payload: dict[str, Any]) -> str:

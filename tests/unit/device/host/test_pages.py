@@ -84,3 +84,17 @@ async def test_there_is_room_again_when_enough_was_taken() -> None:
 
         tasks.spawn(page.run(send), name="run")
         await waiting
+
+
+@pytest.mark.requirement("H19")
+async def test_what_waits_is_counted_in_bytes() -> None:
+    page = a_page()
+    for _ in range(MAX_WAITING_BYTES // 3_000_000 + 1):
+        page.send("钥" * 1_000_000)
+
+    async def send(_: str) -> None:
+        """Whatever is sent arrives."""
+
+    with pytest.raises(PageGone) as gone:
+        await page.run(send)
+    assert gone.value.code == SLOW

@@ -80,7 +80,7 @@ export function makeParts(page: Window, time: Time = PAGE_TIME): Parts {
     },
   });
   const parts = { client, chat, desk, stage, guard, covered: new Store(false) };
-  hold(page, parts);
+  hold(page, parts, time);
   page.addEventListener("storage", (change) => {
     if (change.key === null || change.key.startsWith("lineloop.outbox.")) chat.reloadOutbox();
   });
@@ -88,7 +88,7 @@ export function makeParts(page: Window, time: Time = PAGE_TIME): Parts {
 }
 
 /** Keeps the stage and the Runtime at what the page shows. */
-function hold(page: Window, { client, desk, stage, covered }: Parts): void {
+function hold(page: Window, { client, desk, stage, covered }: Parts, time: Time): void {
   const { document } = page;
   const isVisible = () => document.visibilityState === "visible";
   const isOnScreen = (instance: Instance) => {
@@ -137,6 +137,9 @@ function hold(page: Window, { client, desk, stage, covered }: Parts): void {
     if (isVisible() && client.link.get() === "gone") client.tryNow();
     want();
   };
+  client.on("refused", ({ type, retry_ms }) => {
+    if (type === "page" && typeof retry_ms === "number") time.after(retry_ms, tell);
+  });
   document.addEventListener("visibilitychange", tell);
   page.addEventListener("focus", tell);
   page.addEventListener("blur", tell);

@@ -28,6 +28,7 @@ from lineloop.device.bridge.shapes import (
     one_of,
     read_frame,
 )
+from lineloop.kit.json_size import is_larger
 
 MAX_DEPTH = 48
 """A parameter of a risky call may nest as deep as the bridge allows, inside a sheet, inside an event."""
@@ -46,7 +47,7 @@ def _is_versions(value: Any) -> bool:
 
 
 def _is_frame_text(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= MAX_SESSION_FRAME_BYTES
+    return isinstance(value, str) and value != "" and not is_larger(value, MAX_SESSION_FRAME_BYTES)
 
 
 def _ask(required: Mapping[str, Check] | None = None, optional: Mapping[str, Check] | None = None) -> Shape:
@@ -105,6 +106,7 @@ _TO_PAGE: Mapping[str, Shape] = {
     ),
     "consent": _to_page({"sheets": is_list}),
     "surface.gone": _to_page({"launch": is_name, "reason": is_name}),
+    "refused": _to_page({"type": is_name, "code": is_name, "retry_ms": is_count}),
     "bye": _to_page({"reason": is_name, "retry_ms": is_count}),
     "ping": _to_page({}),
 }

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from lineloop.device.bridge.shapes import encode
+from lineloop.kit.json_size import size_of_text
 
 MAX_WAITING_BYTES = 4 * 1024 * 1024
 ROOM_BYTES = 512 * 1024
@@ -75,7 +76,7 @@ class Page:
         if self._leaving is not None:
             return
         self._waiting.append(text)
-        self._bytes += len(text)
+        self._bytes += size_of_text(text)
         if self._bytes > MAX_WAITING_BYTES:
             self.leave("slow", SLOW)
         elif self._bytes > ROOM_BYTES:
@@ -106,7 +107,7 @@ class Page:
                     text = self._told[part] = self._parts.pop(part)
                 else:
                     text = self._waiting.popleft()
-                    self._bytes -= len(text)
+                    self._bytes -= size_of_text(text)
                     if self._bytes <= ROOM_BYTES:
                         self._room.set()
                 await send(text)

@@ -25,10 +25,12 @@ from lineloop.device.bridge.shapes import (
 from lineloop.device.decide.intents import IntentKind
 from lineloop.device.host.port import CoreSession
 from lineloop.device.host.web.answers import Receive, Send
-from lineloop.device.host.web.frames import MAX_PAGE_FRAME_BYTES, decode
+from lineloop.device.host.web.frames import FRAME, MAX_PAGE_FRAME_BYTES, decode
+from lineloop.device.host.web.pace import STRAY, Pace
 from lineloop.device.host.web.pages import Page, PageGone
 from lineloop.kit.clock import Clock, rfc3339, with_timeout
 from lineloop.kit.database import DatabaseError
+from lineloop.kit.json_size import is_larger, size_of_text
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.error_codes import ErrorCode
 from lineloop.protocol.errors import (
@@ -51,12 +53,14 @@ HEARTBEAT_MS = 15_000
 MAX_REQUESTS = 200
 MAX_SESSIONS = 16
 MAX_REFUSED = 50
+MAX_KEY_BYTES = 4096
 
 UNAUTHORIZED = 4401
 TOO_LATE = 4408
 NO_HELLO = 4400
 FULL = 4429
 BAD_FRAMES = 4422
+FLOOD = 4430
 
 _CLOSES_WITH = {ErrorCode.UNAUTHORIZED: UNAUTHORIZED, ErrorCode.PROTOCOL_VERSION_UNSUPPORTED: NO_HELLO}
 
@@ -77,6 +81,7 @@ class Visit:
         self._sessions: dict[str, CoreSession] = {}
         self._session_names = 0
         self._refused = 0
+        self._pace = Pace(clock)
         self._requests: dict[str, Request] = {
             "intent": self._intent,
             "start": self._start,
@@ -150,7 +155,7 @@ class Visit:
         text = message.get("text")
         if text is None:
             raise PageGone("frames are text", 1003)
-        if len(text) > MAX_PAGE_FRAME_BYTES:
+        if is_larger(text, MAX_PAGE_FRAME_BYTES):
             raise PageGone("a frame was too large", 1009)
         return text
 
@@ -255,6 +260,8 @@ class Visit:
             request_id = None if isinstance(frame, Answer) else frame.id
             error = LoopError("this page has said hello", code=ErrorCode.ALREADY_CONNECTED)
             self._refuse(page, error, request_id)
+        elif wait_ms := self._wait_ms(page, frame):
+            self._slow_down(page, frame, wait_ms)
         elif frame.id is None:
             try:
                 self._events[frame.type](frame.payload)
@@ -265,6 +272,26 @@ class Visit:
         else:
             page.running += 1
             self._tasks.spawn(self._answer(page, frame, frame.id), name=frame.type)
+
+    def _wait_ms(self, page: Page, frame: Frame) -> int:
+        """How long the page should have waited with this frame; a surface has its own rate."""
+        launch = frame.payload.get("launch") if frame.type == FRAME else None
+        if launch is None:
+            return self._pace.wait_ms(frame.type)
+        return 0 if self._host.surface_of(page, launch) is not None else self._pace.wait_ms(STRAY)
+
+    def _slow_down(self, page: Page, frame: Frame, wait_ms: int) -> None:
+        """The page sends too much: this frame counts for nothing, and the page stays unless it goes on."""
+        if not self._pace.is_borne():
+            page.leave("flood", FLOOD)
+        elif frame.id is not None:
+            error = LoopError(
+                "this page asks too often", code=ErrorCode.RATE_LIMITED, detail={"retry_ms": wait_ms}
+            )
+            page.send(encode_error(frame.id, error))
+        elif self._pace.is_told():
+            code = str(ErrorCode.RATE_LIMITED)
+            page.send(encode("refused", {"type": frame.type, "code": code, "retry_ms": wait_ms}))
 
     async def _answer(self, page: Page, frame: Frame, request_id: str) -> None:
         try:
@@ -441,7 +468,11 @@ class Visit:
         return {"servers": [server.to_wire() for server in await self._models().find()]}
 
     async def _models_choose(self, payload: dict[str, Any]) -> Any:
-        chosen = await self._models().choose(payload["target"], payload.get("key"))
+        key = payload.get("key")
+        if key is not None and size_of_text(key) > MAX_KEY_BYTES:
+            detail = {"limit": "key_bytes", "max": MAX_KEY_BYTES}
+            raise LimitExceeded("this is longer than any key", detail=detail)
+        chosen = await self._models().choose(payload["target"], key)
         return {"model": chosen.to_wire()}
 
     def _models(self) -> Any:
