@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from lineloop.kit.filesystem import NetworkFilesystem
 from lineloop.kit.jobs import AFTER_COMMIT, BEFORE_COMMIT
+from lineloop.kit.measures import CommitMeasures
 from lineloop.kit.storage_errors import (
     DatabaseBusyElsewhere,
     DatabaseCorrupt,
@@ -159,6 +160,11 @@ class Database(Protocol):
     @property
     def commits(self) -> int:
         """Transactions committed by this process."""
+        ...
+
+    @property
+    def measures(self) -> CommitMeasures:
+        """How long transactions of this process took to become durable, and how many jobs shared them."""
         ...
 
     async def close(self) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lineloop.kit.database import DatabaseUnavailable
+from lineloop.server.wakeup.relay import RelayFigures
 from lineloop.testing import until
 from lineloop.testing.server_world import ServerWorld
 
@@ -80,3 +83,47 @@ async def test_who_asks_whether_a_hanging_database_can_commit_is_answered_in_tim
     await world.advance(6)
     answer = await asyncio.wait_for(asking, 5)
     assert (answer.status_code, answer.json()["code"]) == (503, "storage_unavailable")
+
+
+METRICS = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
+
+
+@pytest.mark.requirement("SV4")
+async def test_commits_are_measured_by_how_long_they_took_and_how_many_shared_them(
+    world: ServerWorld,
+) -> None:
+    conversation = await world.conversation()
+    before = await numbers(world)
+    body = {"key": "k", "text": "hi"}
+    await world.http.post(f"/v1/conversations/{conversation}/messages", json=body)
+    after = await numbers(world)
+    for name in ("lineloop_database_commit_seconds", "lineloop_database_commit_jobs"):
+        assert after[f"{name}_count"] == after["lineloop_database_commits"] > before[f"{name}_count"]
+        assert after[f'{name}_bucket{{le="+Inf"}}'] == after[f"{name}_count"]
+        assert after[f"{name}_sum"] > before[f"{name}_sum"]
+
+
+@pytest.mark.requirement("SV4")
+async def test_refusals_are_counted_by_code_whoever_was_refused_what(world: ServerWorld) -> None:
+    for number in range(3):
+        await world.client({"authorization": f"Bearer wrong{number}"}).get(f"/v1/messages/msg_{number}")
+        await world.http.get(f"/v1/conversations/con_{number}")
+    counted = await numbers(world)
+    assert {name: value for name, value in counted.items() if name.startswith("lineloop_refusals")} == {
+        'lineloop_refusals_total{code="unauthorized"}': 3,
+        'lineloop_refusals_total{code="conversation_not_found"}': 3,
+    }
+
+
+@pytest.mark.requirement("SV4")
+async def test_every_number_stands_in_the_documentation_and_no_label_names_anybody(
+    world: ServerWorld,
+) -> None:
+    await world.http.get("/v1/conversations/con_x")
+    world.server.metrics.relayed(RelayFigures())
+    documented = set(re.findall(r"^\| `(\w+)`", METRICS.read_text(encoding="utf-8"), re.MULTILINE))
+    lines = await numbers(world)
+    shown = {re.sub(r"_(bucket|count|sum|created)?$", "", re.sub(r"\{.*", "", name)) for name in lines}
+    assert shown == documented
+    labels = {label for name in lines for label in re.findall(r'(\w+)="', name)}
+    assert labels == {"route", "status", "code", "phase", "le"}

@@ -16,6 +16,7 @@ from lineloop.kit.clock import Clock
 from lineloop.kit.database import Tx
 from lineloop.kit.faults import Faults
 from lineloop.kit.jobs import Desk
+from lineloop.kit.measures import CommitMeasures
 from lineloop.kit.postgres.connecting import open_session, shown
 from lineloop.kit.postgres.failures import ConnectionLost
 from lineloop.kit.postgres.lanes import Lane
@@ -108,6 +109,10 @@ class PostgresDatabase:
     @property
     def commits(self) -> int:
         return self._apart.commits + sum(lane.commits for lane in self._lanes)
+
+    @property
+    def measures(self) -> CommitMeasures:
+        return CommitMeasures.summed(lane.measures for lane in (*self._lanes, self._apart))
 
     async def close(self) -> None:
         if self._desk.closed:

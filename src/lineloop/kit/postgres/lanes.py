@@ -19,6 +19,7 @@ import structlog
 from lineloop.kit.backoff import Backoff
 from lineloop.kit.faults import FaultInjected, FaultMode, Faults
 from lineloop.kit.jobs import AFTER_COMMIT, BEFORE_COMMIT, Job
+from lineloop.kit.measures import CommitMeasures
 from lineloop.kit.postgres.failures import ConnectionLost, storage_failure, worth_another_run
 from lineloop.kit.postgres.session import Session, now
 from lineloop.kit.postgres.statements import translated
@@ -108,6 +109,7 @@ class Lane:
         self._thread = threading.Thread(target=self._main, name=f"lineloop-{name}", daemon=True)
         self._committing = False
         self.commits = 0
+        self.measures = CommitMeasures()
         self.fatal: DatabaseError | None = None
 
     def open(self) -> None:
@@ -205,6 +207,7 @@ class Lane:
         return True
 
     def _transaction(self, session: Session, jobs: list[Job]) -> bool:
+        begun = now()
         alone = len(jobs) == 1
         locks: set[str] = set()
         stored = 0
@@ -233,7 +236,7 @@ class Lane:
         if not stored:
             self._undo(session)
             return True
-        return self._commit(session, jobs)
+        return self._commit(session, jobs, stored, begun)
 
     def _run(self, session: Session, job: Job, tx: PgTx) -> None:
         session.owner = job
@@ -251,7 +254,7 @@ class Lane:
         if session.lost is not None:
             raise session.lost
 
-    def _commit(self, session: Session, jobs: list[Job]) -> bool:
+    def _commit(self, session: Session, jobs: list[Job], stored: int, begun: float) -> bool:
         try:
             self._reach(BEFORE_COMMIT)
         except FaultInjected as error:
@@ -269,6 +272,7 @@ class Lane:
         if session.last_tag != b"COMMIT":
             return self._alone_failed(jobs, DatabaseUnavailable("the transaction was undone"))
         self.commits += 1
+        self.measures.add(now() - begun, stored)
         self._after_commit(jobs)
         return True
 

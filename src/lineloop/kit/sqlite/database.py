@@ -18,6 +18,7 @@ from lineloop.kit.faults import Faults
 from lineloop.kit.file_identity import refuse_several_names
 from lineloop.kit.filesystem import refuse_network_filesystem
 from lineloop.kit.jobs import Desk, Job
+from lineloop.kit.measures import CommitMeasures
 from lineloop.kit.sqlite.checkpoints import Checkpoints
 from lineloop.kit.sqlite.failures import primary_code, storage_failure
 from lineloop.kit.sqlite.readers import Readers
@@ -126,6 +127,10 @@ class SqliteDatabase:
     @property
     def commits(self) -> int:
         return self._writer.commits
+
+    @property
+    def measures(self) -> CommitMeasures:
+        return self._writer.measures
 
     @property
     def checkpoints(self) -> int:

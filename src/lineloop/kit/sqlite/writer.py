@@ -13,11 +13,13 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from time import perf_counter
 
 import structlog
 
 from lineloop.kit.faults import FaultInjected, FaultMode, Faults
 from lineloop.kit.jobs import AFTER_COMMIT, BEFORE_COMMIT, Job
+from lineloop.kit.measures import CommitMeasures
 from lineloop.kit.sqlite.failures import is_fatal, primary_code, storage_failure
 from lineloop.kit.sqlite.transaction import SqliteTx
 from lineloop.kit.storage_errors import (
@@ -71,6 +73,7 @@ class Writer:
         self._controlling = False
         self._changes = 0
         self.commits = 0
+        self.measures = CommitMeasures()
         self.fatal: DatabaseError | None = None
 
     def open(self) -> None:
@@ -154,6 +157,7 @@ class Writer:
         """
         if not self._begin(jobs):
             return True
+        begun = perf_counter()
         connection = self._connection
         alone = len(jobs) == 1
         stored = 0
@@ -181,7 +185,7 @@ class Writer:
         if not stored:
             self._control(_ROLLBACK)
             return True
-        return self._commit(jobs)
+        return self._commit(jobs, stored, begun)
 
     def _begin(self, jobs: list[Job]) -> bool:
         """False when there can be no transaction; the jobs know why."""
@@ -214,7 +218,7 @@ class Writer:
             job.error = TransactionEnded("the job ended its transaction")
         return next(filter(None, map(storage_failure, tx.errors)), None) if tx.errors else None
 
-    def _commit(self, jobs: list[Job]) -> bool:
+    def _commit(self, jobs: list[Job], stored: int, begun: float) -> bool:
         try:
             self._reach(BEFORE_COMMIT)
             self._control(_COMMIT)
@@ -229,6 +233,7 @@ class Writer:
             self._broken(jobs, failure or DatabaseUnavailable(f"commit failed: {error}"))
             return True
         self.commits += 1
+        self.measures.add(perf_counter() - begun, stored)
         self._after_commit(jobs)
         return True
 

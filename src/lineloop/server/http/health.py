@@ -58,6 +58,8 @@ def health_routes(services: Services) -> Routes:
         await services.grant(request, Verb.READ)
         services.metrics.opened(await services.commits.read(figures))
         services.metrics.commits.set(services.commits.db.commits)
+        services.metrics.committed(services.commits.db.measures)
+        services.metrics.refused(services.refusals.counted)
         if services.relay is not None:
             services.metrics.relayed(services.relay.figures)
         return Response(services.metrics.text(), media_type=CONTENT_TYPE)

@@ -6,10 +6,11 @@ Counting is adding to a number here; the library that knows the format is loaded
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lineloop.kit.measures import CommitMeasures
 from lineloop.protocol.machines import LIVE_RUN_PHASES
 from lineloop.server.store.figures import Figures
 from lineloop.server.wakeup.relay import RelayFigures
@@ -48,6 +49,16 @@ class Metrics:
         self.relay: list[Gauge] = []
         self.open: list[Gauge] = []
         self._runs: dict[str, int] = {}
+        self._committed: CommitMeasures | None = None
+        self._refused: dict[str, int] = {}
+
+    def committed(self, measures: CommitMeasures) -> None:
+        """Takes over what the database measured."""
+        self._committed = measures
+
+    def refused(self, by_code: Mapping[str, int]) -> None:
+        """Takes over how often something was refused, by the code of the refusal."""
+        self._refused = dict(by_code)
 
     def relayed(self, figures: RelayFigures) -> None:
         """Takes over what the relay counted."""
@@ -102,5 +113,28 @@ class Metrics:
         for phase, count in self._runs.items():
             runs.add_metric([phase], count)
         yield runs
+        refused = CounterMetricFamily(
+            "lineloop_refusals", "Refusals that are noted for an administrator", labels=["code"]
+        )
+        for code, count in sorted(self._refused.items()):
+            refused.add_metric([code], count)
+        yield refused
+        yield from _of_commits(self._committed)
         for gauge in (self.links, self.viewers, self.commits, *self.relay, *self.open):
             yield GaugeMetricFamily(gauge.name, gauge.words, value=gauge.value)
+
+
+def _of_commits(measures: CommitMeasures | None) -> Iterator[Any]:
+    from prometheus_client.core import HistogramMetricFamily
+    from prometheus_client.utils import floatToGoString
+
+    if measures is None:
+        return
+    for name, words, histogram in (
+        ("seconds", "From the begin of a transaction until it was durable", measures.seconds),
+        ("jobs", "Jobs that shared a transaction", measures.jobs),
+    ):
+        steps = [(floatToGoString(bound), count) for bound, count in histogram.steps()]
+        yield HistogramMetricFamily(
+            f"lineloop_database_commit_{name}", words, buckets=steps, sum_value=histogram.total
+        )

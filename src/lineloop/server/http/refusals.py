@@ -8,6 +8,7 @@ row, so that whoever is refused often writes little.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,6 +58,7 @@ class Refusals:
     """Call on the event loop."""
 
     clock: Clock
+    counted: Counter[str] = field(default_factory=Counter[str])
     _waiting: dict[tuple[str, str, str, str, str, int], Times] = field(
         default_factory=dict[tuple[str, str, str, str, str, int], Times]
     )
@@ -72,6 +74,7 @@ class Refusals:
     def note(self, error: LoopError, action: str, grant: Grant | None, peer: str = "") -> None:
         if error.code not in _NOTED and error.status not in _NOTED_STATUSES:
             return
+        self.counted[str(error.code)] += 1
         now = self.clock.now_ms()
         credential, actor = _who(grant)
         minute = now // MINUTE_MS
