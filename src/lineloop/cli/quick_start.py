@@ -12,6 +12,11 @@ from typing import cast
 
 from lineloop.settings import without_pydantic_plugins
 
+COLLECT_AFTER = (10_000, 20, 20)
+"""Objects of one call or frame are given back by their counts; looking for circles after every few hundred
+is in vain.
+"""
+
 
 @contextmanager
 def importing() -> Generator[None]:
@@ -42,4 +47,5 @@ def begin() -> None:
 def end() -> None:
     """Call when everything answers: what was made so far stays, so the collector need never look at it."""
     gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
     gc.enable()

@@ -70,7 +70,19 @@ def _decoding(decoder: json.JSONDecoder) -> Callable[[str], Any]:
     return decode
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_marked).encode
+def _encoding() -> Callable[[Any], str]:
+    """As `JSONEncoder.encode`, which makes its machinery anew for every value and looks for circles first."""
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        encoder = json.JSONEncoder(
+            ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_marked
+        )
+        return encoder.encode
+    write = make(None, _marked, json.encoder.encode_basestring, None, ":", ",", False, False, False)
+    return lambda value: "".join(write(value, 0))
+
+
+_encode = _encoding()
 _decode = _decoding(json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_number))
 _decode_strict = _decoding(
     json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_number, object_pairs_hook=_unique)

@@ -16,6 +16,7 @@ from lineloop.protocol.content import envelope_content
 from lineloop.protocol.envelopes import FromDevice
 
 
+@lru_cache(maxsize=16)
 def wire_time(ms: int) -> str:
     """UTC milliseconds as RFC 3339, for example 2026-01-02T03:04:05.678Z."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
