@@ -68,6 +68,7 @@ def test_axe_finds_nothing_on_the_way_from_the_first_screen_to_a_lost_connection
     shell.say("/fail")
     shell.expect_said("This did not work.")
     looks.at("an answered question and a failure")
+    _care(page, looks, phone)
     _settings(page, looks)
     shell.say("start a 25 minute focus called tea")
     expect(shell.app("Pomodoro")).to_be_visible()
@@ -89,10 +90,45 @@ def test_axe_finds_nothing_on_the_way_from_the_first_screen_to_a_lost_connection
     assert shell.errors == []
 
 
+def _care(page: Page, looks: Looks, phone: bool) -> None:
+    """By the keyboard: renamed, found, archived and brought back; the focus returns each time."""
+    menu = page.get_by_role("button", name="What can be done")
+    menu.press("Enter")
+    looks.at("what can be done with a conversation")
+    page.keyboard.press("Enter")
+    name = page.get_by_role("textbox", name="Name of the conversation")
+    expect(name).to_be_focused()
+    name.fill("Colours")
+    looks.at("a name that is changed")
+    name.press("Enter")
+    expect(page.get_by_role("heading", name="Colours")).to_be_visible()
+    expect(menu).to_be_focused()
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Find conversations and messages").fill("which")
+    expect(page.locator("mark").first).to_be_visible()
+    looks.at("what was found")
+    page.keyboard.press("Escape")
+    expect(menu).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("What is written here brings it back")).to_be_visible()
+    looks.at("an archived conversation")
+    if phone:
+        page.get_by_role("button", name="Conversations").click()
+    page.get_by_role("button", name=re.compile("^Archived")).click()
+    looks.at("the archive")
+    page.get_by_role("button", name=re.compile("^Colours")).click()
+    page.get_by_role("button", name="Bring back").click()
+    expect(page.get_by_text("What is written here brings it back")).to_have_count(0)
+
+
 def _settings(page: Page, looks: Looks) -> None:
     page.get_by_role("button", name="Settings").click()
-    expect(page.get_by_role("dialog")).to_be_visible()
-    looks.at("settings")
+    expect(page.get_by_text("this one")).to_be_visible()
+    page.get_by_role("button", name="Take away the key").click()
+    looks.at("settings, a key to be taken away")
+    page.get_by_role("button", name="Keep").click()
     page.get_by_role("button", name="Change…").click()
     expect(page.get_by_text("No model server found")).to_be_visible()
     looks.at("settings, another model")

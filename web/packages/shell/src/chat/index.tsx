@@ -1,8 +1,7 @@
 // The chat, docked beside an app or filling the window.
 
-import { ChevronLeft, PanelRight } from "lucide-react";
 import { LoopError } from "@lineloop/ui-model";
-import { useCallback, useEffect, useRef, useState } from "react";
+import { Suspense, lazy, useCallback, useEffect, useRef, useState } from "react";
 import type { ChatCore, ChatState } from "../runtime/chat-core.ts";
 import { useText } from "../i18n/index.ts";
 import { useStore } from "../runtime/store.ts";
@@ -12,14 +11,16 @@ import { Beginning } from "./view/beginning.tsx";
 import { Composer, type ComposerHandle } from "./view/composer.tsx";
 import { hasKeyboard } from "./view/composing.ts";
 import { ConnectionNote } from "./view/connection-note.tsx";
+import { ConversationHead } from "./view/conversation-head.tsx";
 import { ConversationList, titleOf } from "./view/conversation-list.tsx";
-import { OpenChat } from "./view/open-chat.tsx";
-import { Search } from "./view/search.tsx";
+import { OpenChat, type Sought } from "./view/open-chat.tsx";
 import "./chat.css";
 import "./talk.css";
 import "./blocks.css";
 import "./record.css";
 import "./narrow.css";
+
+const Search = lazy(() => import("./view/search.tsx").then((part) => ({ default: part.Search })));
 
 export interface ChatProps {
   /** The chat's session with the Runtime; the same object for the life of the page. */
@@ -44,6 +45,7 @@ export function Chat({ core, docked, conversationId, onConversation }: ChatProps
   const [listShown, setListShown] = useState(false);
   const [workOpen, setWorkOpen] = useState(false);
   const [searching, setSearching] = useState(false);
+  const [sought, setSought] = useState<Sought | null>(null);
   const fresh = beginning || conversationId === null;
   // Set by what the person chose here, never by what the frame opened: only then the focus follows.
   const chosen = useRef(false);
@@ -87,22 +89,14 @@ export function Chat({ core, docked, conversationId, onConversation }: ChatProps
         {docked ? (
           <h1 className="aloud">{title}</h1>
         ) : (
-          <header className="conversation-head">
-            <button type="button" className="quiet-button to-list" onClick={() => setListShown(true)} aria-label={t("chat.conversations")}>
-              <ChevronLeft size={20} aria-hidden />
-            </button>
-            <h1>{title}</h1>
-            <button
-              type="button"
-              className="quiet-button to-work"
-              aria-label={t("chat.work")}
-              title={t("chat.work")}
-              aria-pressed={workOpen}
-              onClick={() => setWorkOpen((before) => !before)}
-            >
-              <PanelRight size={17} aria-hidden />
-            </button>
-          </header>
+          <ConversationHead
+            core={core}
+            row={fresh ? null : (rowOf(state, conversationId) ?? null)}
+            title={title}
+            workOpen={workOpen}
+            onWork={() => setWorkOpen((before) => !before)}
+            onList={() => setListShown(true)}
+          />
         )}
         <div className="conversation-body">
           {fresh ? (
@@ -117,11 +111,24 @@ export function Chat({ core, docked, conversationId, onConversation }: ChatProps
               workOpen={workOpen}
               onWork={setWorkOpen}
               chosen={chosen}
+              sought={sought?.root_id === conversationId ? sought : null}
             />
           )}
         </div>
       </div>
-      {searching ? <Search state={state} onOpen={open} onClose={() => setSearching(false)} /> : null}
+      {searching ? (
+        <Suspense>
+          <Search
+            core={core}
+            state={state}
+            onOpen={(id, found) => {
+              setSought(found);
+              open(id);
+            }}
+            onClose={() => setSearching(false)}
+          />
+        </Suspense>
+      ) : null}
     </section>
   );
 }

@@ -35,6 +35,12 @@ export interface ConversationRow {
   readonly last_at: string | null;
   readonly last_ordinal: number;
   readonly unread: number;
+  /** What the person has read goes to here; absent in what an older Runtime tells. */
+  readonly read_ordinal?: number;
+  /** Set on archived ones. */
+  readonly archived_at?: string | null;
+  /** Whose it is, as `kind/key`; null while that is not known. */
+  readonly owner?: string | null;
 }
 
 export interface Recipient extends ActorName {

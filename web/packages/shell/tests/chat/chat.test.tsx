@@ -90,15 +90,6 @@ describe("conversations", () => {
     expect(core.asks("mark_read")).toEqual([{ conversation_id: ROOT, ordinal: 4 }]);
   });
 
-  test("Ctrl-K finds one by words of its title", async () => {
-    show();
-    fireEvent.keyDown(document, { key: "k", ctrlKey: true });
-    fireEvent.change(screen.getByRole("combobox", { name: "Find a conversation" }), { target: { value: "gard" } });
-    fireEvent.keyDown(screen.getByRole("combobox", { name: "Find a conversation" }), { key: "Enter" });
-    expect(opened).toEqual(["conv_b"]);
-    expect(screen.queryByRole("combobox", { name: "Find a conversation" })).toBeNull();
-    expect(document.activeElement).toBe(field());
-  });
 });
 
 describe("writing", () => {

@@ -166,6 +166,13 @@ export class Transcript {
     return this.#known.has(messageId);
   }
 
+  /** The first message of others beyond an ordinal; null while those before it may still be missing. */
+  firstNew(after: number): string | null {
+    if (this.#more && (this.#root[0]?.ordinal ?? 0) > after + 1) return null;
+    const isNew = (one: Message) => one.ordinal > after && isShown(one) && one.actor.kind !== "user";
+    return this.#root.find(isNew)?.id ?? null;
+  }
+
   /** The process conversation of an operator, once one is known. */
   processOf(operator: string): ProcessRow | null {
     return [...this.#processes.values()].find((row) => operatorOf(row.actor) === operator) ?? null;

@@ -1,6 +1,6 @@
-// The conversations, newest activity first.
+// The conversations, newest activity first; those that were archived in a list of their own.
 
-import { Plus, Search } from "lucide-react";
+import { Archive, ChevronLeft, Plus, Search } from "lucide-react";
 import { useEffect, useState } from "react";
 import type { ChatState } from "../../runtime/chat-core.ts";
 import { useForms, useText } from "../../i18n/index.ts";
@@ -18,11 +18,20 @@ export interface ConversationListProps {
 export function ConversationList({ state, openId, onOpen, onNew, onSearch }: ConversationListProps) {
   const t = useText();
   const now = useMinute();
-  const rows = state?.conversations ?? [];
+  const [archive, setArchive] = useState(false);
+  const all = state?.conversations ?? [];
+  const archived = all.filter((row) => row.archived_at != null);
+  const inArchive = archive && archived.length > 0;
+  const rows = inArchive ? archived : all.filter((row) => row.archived_at == null);
   return (
     <nav className="conversations" aria-label={t("chat.conversations")}>
       <header className="conversations-head">
-        <h2>{t("chat.conversations")}</h2>
+        {inArchive ? (
+          <button type="button" className="quiet-button" onClick={() => setArchive(false)} aria-label={t("chat.archived.leave")}>
+            <ChevronLeft size={18} aria-hidden />
+          </button>
+        ) : null}
+        <h2>{t(inArchive ? "chat.archived" : "chat.conversations")}</h2>
         <button type="button" className="quiet-button" onClick={onSearch} aria-label={t("chat.search")} title={t("chat.search_hint")}>
           <Search size={16} aria-hidden />
         </button>
@@ -46,6 +55,13 @@ export function ConversationList({ state, openId, onOpen, onNew, onSearch }: Con
           </li>
         ))}
       </ul>
+      {archived.length > 0 && !inArchive ? (
+        <button type="button" className="to-archive" onClick={() => setArchive(true)}>
+          <Archive size={15} aria-hidden />
+          {t("chat.archived")}
+          <span>{archived.length}</span>
+        </button>
+      ) : null}
     </nav>
   );
 }

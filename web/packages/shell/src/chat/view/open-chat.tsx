@@ -3,13 +3,13 @@
 
 import { LoopError } from "@lineloop/ui-model";
 import { useCallback, useEffect, useMemo, useRef, useState, type RefObject } from "react";
-import type { ChatCore } from "../../runtime/chat-core.ts";
+import type { ChatCore, ChatState } from "../../runtime/chat-core.ts";
 import { useText } from "../../i18n/index.ts";
 import { announce } from "../../runtime/announce.ts";
 import { useStore } from "../../runtime/store.ts";
 import { animationFrame } from "../model/frames.ts";
 import { addressed, type Memory, type Recipient } from "../model/memory.ts";
-import { Transcript } from "../model/transcript.ts";
+import { Transcript, type TranscriptView as View } from "../model/transcript.ts";
 import { readable } from "../model/wire.ts";
 import { hasKeyboard } from "./composing.ts";
 import { Composer, type ComposerHandle } from "./composer.tsx";
@@ -29,10 +29,18 @@ export interface OpenChatProps {
   readonly onWork: (open: boolean) => void;
   /** Whether the person has just chosen this conversation; taken back once the focus has followed. */
   readonly chosen: RefObject<boolean>;
+  /** What a search found here. */
+  readonly sought: Sought | null;
+}
+
+/** A message to be shown; a new one each time, also of the same message. */
+export interface Sought {
+  readonly root_id: string;
+  readonly message_id: string;
 }
 
 export function OpenChat(props: OpenChatProps) {
-  const { core, conversationId, memory, withWork, workOpen, onWork, chosen } = props;
+  const { core, conversationId, memory, withWork, workOpen, onWork, chosen, sought } = props;
   const transcript = useMemo(() => new Transcript(core, conversationId, animationFrame), [core, conversationId]);
   useEffect(transcript.open, [transcript]);
   const view = useStore(transcript.view);
@@ -48,6 +56,7 @@ export function OpenChat(props: OpenChatProps) {
   const [said, setSaid] = useState(0);
   const [atEnd, setAtEnd] = useState(true);
   useAnnouncements(transcript, core);
+  const newId = useFirstNew(transcript, view, state, conversationId);
   useMarkRead(core, conversationId, view.phase === "ready" && atEnd ? view.lastOrdinal : 0);
 
   const open = useMemo<OpenConversation>(
@@ -67,6 +76,12 @@ export function OpenChat(props: OpenChatProps) {
     }),
     [core, transcript, onWork],
   );
+  const gone = useRef<Sought | null>(null);
+  useEffect(() => {
+    if (sought === null || gone.current === sought || view.phase !== "ready") return;
+    gone.current = sought;
+    void open.goTo(sought.message_id);
+  }, [sought, view.phase, open]);
   const send = (text: string, recipient: Recipient | null) => {
     try {
       core.say({ conversation_id: conversationId, text, ...addressed(recipient, state) });
@@ -88,7 +103,7 @@ export function OpenChat(props: OpenChatProps) {
   return (
     <OpenConversationContext value={open}>
       <div className="centre">
-        <TranscriptView ref={seen} transcript={transcript} selectedId={selected} said={said} onAtEnd={setAtEnd} />
+        <TranscriptView ref={seen} transcript={transcript} selectedId={selected} newId={newId} said={said} onAtEnd={setAtEnd} />
         <ConnectionNote core={core} />
         <Composer
           ref={composer}
@@ -107,6 +122,20 @@ export function OpenChat(props: OpenChatProps) {
         </div>
       ) : null}
     </OpenConversationContext>
+  );
+}
+
+/** The first message that was new when the conversation was opened; it stays where it was while one reads on. */
+function useFirstNew(transcript: Transcript, view: View, state: ChatState | null, conversationId: string): string | null {
+  const read = useRef<number | null>(null);
+  if (read.current === null && state !== null) {
+    const row = state.conversations.find((one) => one.id === conversationId);
+    if (row !== undefined) read.current = row.unread > 0 ? (row.read_ordinal ?? 0) : -1;
+  }
+  const after = read.current ?? -1;
+  return useMemo(
+    () => (after < 0 || view.pages.length === 0 ? null : transcript.firstNew(after)),
+    [after, transcript, view.pages],
   );
 }
 

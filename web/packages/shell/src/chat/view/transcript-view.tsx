@@ -24,13 +24,15 @@ export interface TranscriptViewProps {
   readonly ref?: Ref<TranscriptHandle>;
   readonly transcript: Transcript;
   readonly selectedId: string | null;
+  /** The first message that was new when this was opened. */
+  readonly newId: string | null;
   /** Grows each time the person said something: then the end is shown. */
   readonly said: number;
   /** Whether the newest message is in sight. */
   readonly onAtEnd: (atEnd: boolean) => void;
 }
 
-export function TranscriptView({ ref, transcript, selectedId, said, onAtEnd }: TranscriptViewProps) {
+export function TranscriptView({ ref, transcript, selectedId, newId, said, onAtEnd }: TranscriptViewProps) {
   const t = useText();
   const { pages, older, phase } = useStore(transcript.view);
   const scroller = useRef<HTMLDivElement>(null);
@@ -82,6 +84,7 @@ export function TranscriptView({ ref, transcript, selectedId, said, onAtEnd }: T
                 page={page}
                 before={pages[index - 1]?.rows.at(-1) ?? null}
                 selectedId={page.rows.some((row) => row.id === selectedId) ? selectedId : null}
+                newId={page.rows.some((row) => row.id === newId) ? newId : null}
                 measure={window.measure}
               />
             ) : (
@@ -103,11 +106,12 @@ interface PageProps {
   readonly page: Page;
   readonly before: Row | null;
   readonly selectedId: string | null;
+  readonly newId: string | null;
   readonly measure: Window["measure"];
 }
 
 const PageView = memo(
-  function PageView({ page, before, selectedId, measure }: PageProps) {
+  function PageView({ page, before, selectedId, newId, measure }: PageProps) {
     return (
       <div ref={measure} className="page" data-page={page.key}>
         {page.rows.map((row, index) => {
@@ -117,6 +121,7 @@ const PageView = memo(
           return (
             <div key={row.key} className="row-slot" data-joined={!newDay && close}>
               {newDay ? <Day at={row.at} /> : null}
+              {row.id === newId ? <NewLine /> : null}
               <RowView row={row} joined={!newDay && close} selected={row.id === selectedId} />
             </div>
           );
@@ -125,7 +130,7 @@ const PageView = memo(
     );
   },
   (one, other) =>
-    one.page === other.page && one.before?.id === other.before?.id && one.selectedId === other.selectedId,
+    one.page === other.page && one.before?.id === other.before?.id && one.selectedId === other.selectedId && one.newId === other.newId,
 );
 
 /** The words of a row: of a message, or of what is on its way to be one. */
@@ -165,6 +170,16 @@ function Day({ at }: { readonly at: number }) {
   return (
     <p className="day">
       <span>{forms.day(at, Date.now())}</span>
+    </p>
+  );
+}
+
+/** Above the first message that one had not read. */
+function NewLine() {
+  const t = useText();
+  return (
+    <p className="new-line">
+      <span>{t("chat.new_since")}</span>
     </p>
   );
 }
