@@ -126,7 +126,9 @@ class Server:
         self.runs = RunCommits(self.commits, self._adapters, slots=settings.run_slots)
         self.runner = Runner(self.runs, self._adapters, self.clock, self.ids, slots=settings.run_slots)
         self.resources = SqlStore(self.db, self.clock, self.ids)
-        self.blobs = blob_store(settings, self.commits, self.clock, shared=is_postgres(settings.database))
+        self.blobs = blob_store(
+            settings, self.commits, self.clock, self.faults, shared=is_postgres(settings.database)
+        )
         if isinstance(self.clock, SharedClock):
             timekeeping = Timekeeping(self.commits, self.clock)
             await timekeeping.align()

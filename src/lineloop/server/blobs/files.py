@@ -12,7 +12,9 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
+from lineloop.kit.faults import FaultInjected, Faults
 from lineloop.protocol.errors import StorageUnavailable
+from lineloop.protocol.fault_sites import FaultSite
 from lineloop.server.blobs.port import PART_BYTES, begun_before
 
 UNFINISHED = ".part"
@@ -24,12 +26,13 @@ T = TypeVar("T")
 class FileBlobs:
     """Bytes under `folder`, which is made when it is first needed. Files are readable by their owner only."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, faults: Faults | None = None) -> None:
         self._folder = folder
+        self._faults = faults or Faults.none()
 
     async def begin(self, place: str) -> FileWriter:
         path = self._path(place)
-        return FileWriter(path, await _run(lambda: _opened(self._folder, path)))
+        return FileWriter(path, await _run(lambda: _opened(self._folder, path)), self._faults)
 
     async def read(self, place: str) -> AsyncGenerator[bytes, None]:
         file = await _run(lambda: self._path(place).open("rb"))
@@ -41,8 +44,10 @@ class FileBlobs:
 
     async def remove(self, place: str) -> None:
         def both() -> None:
+            self._faults.reach(FaultSite.SERVER_BLOB_REMOVAL_BEFORE)
             self._path(place).unlink(missing_ok=True)
             _unfinished(self._path(place)).unlink(missing_ok=True)
+            self._faults.reach(FaultSite.SERVER_BLOB_REMOVAL_AFTER)
 
         await _run(both)
 
@@ -66,8 +71,9 @@ class FileBlobs:
 class FileWriter:
     """Gathers what is written, so that a slow sender does not cost a thread's attention per packet."""
 
-    def __init__(self, path: Path, file: BinaryIO) -> None:
+    def __init__(self, path: Path, file: BinaryIO, faults: Faults) -> None:
         self._path = path
+        self._faults = faults
         self._file = file
         self._waiting = bytearray()
 
@@ -88,8 +94,10 @@ class FileWriter:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
+        self._faults.reach(FaultSite.SERVER_BLOB_FILE_BEFORE)
         _unfinished(self._path).rename(self._path)
         _sync(self._path.parent)
+        self._faults.reach(FaultSite.SERVER_BLOB_FILE_AFTER)
 
     async def discard(self) -> None:
         def drop() -> None:
@@ -127,5 +135,5 @@ def _sync(folder: Path) -> None:
 async def _run(work: Callable[[], T]) -> T:
     try:
         return await asyncio.to_thread(work)
-    except OSError as error:
+    except (OSError, FaultInjected) as error:
         raise StorageUnavailable("the storage of attachments failed") from error

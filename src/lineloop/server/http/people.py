@@ -21,6 +21,7 @@ from lineloop.server.http.services import Services
 from lineloop.server.store import people
 from lineloop.server.store.people import Person
 
+PEOPLE = "server.people"
 COOKIE_SECONDS = 400 * 24 * 3600
 
 
@@ -40,7 +41,7 @@ def _administer(router: Routes, services: Services) -> None:
         await services.grant(request, Verb.ADMIN)
         body = parse_body(UserBody, await raw_body(request, needed=False))
         key, code = body.key or ids.make("usr"), f"lli_{ids.secret()}"
-        person, is_new = await commits.write(lambda tx: invite_person_in(tx, commits.ctx, key, code))
+        person, is_new = await commits.write(lambda tx: invite_person_in(tx, commits.ctx, key, code), PEOPLE)
         return _unstored(json_response({**_line(person), "code": code}, 201 if is_new else 200))
 
     @router.get("/users", openapi_extra=document(UserList), query=PageQuery)
@@ -61,7 +62,7 @@ def _administer(router: Routes, services: Services) -> None:
     async def remove_person(request: Request, key: str) -> Response:
         """Ends the person's cookie, invitation, tokens and streams. What they said stays."""
         await services.grant(request, Verb.ADMIN)
-        tokens = await commits.write(lambda tx: remove_person_in(tx, commits.ctx, key))
+        tokens = await commits.write(lambda tx: remove_person_in(tx, commits.ctx, key), PEOPLE)
         for token_id in tokens:
             services.end_of_token(token_id)
         services.end_of_person(key)
@@ -82,7 +83,7 @@ def _sessions(router: Routes, services: Services) -> None:
         else:
             return json_response({"user": grant.actor().to_wire(), "secret": None})
         key, cookie, secret = ids.make("usr"), ids.secret(), ids.secret()
-        await commits.write(lambda tx: create_person_in(tx, commits.ctx, key, cookie, secret))
+        await commits.write(lambda tx: create_person_in(tx, commits.ctx, key, cookie, secret), PEOPLE)
         return _let_in(services, key, cookie, secret)
 
     @router.post(
@@ -96,7 +97,9 @@ def _sessions(router: Routes, services: Services) -> None:
         body = parse_body(SessionBody, await raw_body(request))
         cookie, secret = ids.secret(), ids.secret()
         try:
-            key = await commits.write(lambda tx: sign_in_in(tx, commits.ctx, body.code, cookie, secret))
+            key = await commits.write(
+                lambda tx: sign_in_in(tx, commits.ctx, body.code, cookie, secret), PEOPLE
+            )
         except Unauthorized:
             services.identity.rates.take_stranger(address_of(request))
             raise

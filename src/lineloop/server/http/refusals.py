@@ -106,7 +106,7 @@ class Refusals:
             refusals.trim(tx, keep=MAX_ROWS, limit=TRIMMED + len(rows))
 
         try:
-            await commits.write(store)
+            await commits.write(store, "server.refusals")
         except LoopError:
             self._waiting = (
                 {**waiting, **self._waiting} if len(self._waiting) < MAX_WAITING else self._waiting

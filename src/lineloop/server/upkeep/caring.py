@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lineloop.kit.clock import Clock
+from lineloop.kit.faults import Faults
 from lineloop.kit.tasks import Tasks
 from lineloop.server.blobs import BlobStore, FileBlobs, TableBlobs
 from lineloop.server.commit import Commits
@@ -15,15 +16,17 @@ from lineloop.server.upkeep.retention import RetentionSweep
 from lineloop.server.wakeup.bus import Bus
 
 
-def blob_store(settings: ServerSettings, commits: Commits, clock: Clock, *, shared: bool) -> BlobStore:
+def blob_store(
+    settings: ServerSettings, commits: Commits, clock: Clock, faults: Faults, *, shared: bool
+) -> BlobStore:
     """Where attachments lie: in the directory that was named, else beside the database file; servers that
     share a database (`shared`) and no directory keep them in the database, so that each has them all.
     """
     if settings.blobs is not None:
-        return FileBlobs(settings.blobs)
+        return FileBlobs(settings.blobs, faults)
     if shared:
         return TableBlobs(commits, clock)
-    return FileBlobs(Path(settings.database).with_name("blobs"))
+    return FileBlobs(Path(settings.database).with_name("blobs"), faults)
 
 
 class Care:

@@ -99,7 +99,7 @@ class Indexing:
             waiting = look.documents
             while waiting:
                 some, waiting = _some(waiting)
-                await self._commits.write(lambda tx, some=some: _insert(tx, some), lane=root_id)
+                await self._commits.write(lambda tx, some=some: _insert(tx, some), "server.index", root_id)
             change = look.change
             await self._commits.write(
                 lambda tx, change=change: searching.advance(tx, root_id, change), "server.index", root_id
