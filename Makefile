@@ -31,10 +31,12 @@ run: $(VENV)/.runtime ## create the environment and start Lineloop; in a termina
 	  echo "npm is missing: there will be no page in the browser. Node 20 with npm makes it." >&2; fi
 	@exec $(VENV)/bin/lineloop up --chat $$([ -e $(SHELL_PAGE) ] || echo --host headless)
 
-test: $(VENV)/.dev node_modules/.installed web-build ## everything that decides whether a change may land (about 14 min on two cores)
+test: ## everything that decides whether a change may land (about 14 min on two cores)
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.dev web-build
 	@$(PY) tools/tally.py test
 
-check: $(VENV)/.dev node_modules/.installed ## format, lint, types, imports, generated files and the tests of single parts (about a minute)
+check: ## format, lint, types, imports, generated files and the tests of single parts (about a minute)
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.dev node_modules/.installed
 	@$(PY) tools/tally.py check
 
 faults: $(VENV)/.dev ## kill -9 and other faults; SEED=… N=… repeat or widen the seeded histories

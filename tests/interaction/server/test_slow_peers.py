@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import select
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -58,8 +59,10 @@ class Peer:
         """The answer that comes while `piece` is sent again and again."""
         answer = asyncio.ensure_future(self.answer())
         while not answer.done():
-            with suppress(ConnectionError):
-                await self.send(piece)
+            # What is sent to who has ended takes the answer away before it is read.
+            if not select.select([self._socket], [], [], 0)[0]:
+                with suppress(ConnectionError):
+                    await self.send(piece)
             await asyncio.wait((answer,), timeout=0.1)
         return answer.result()
 

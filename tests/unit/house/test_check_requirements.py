@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 import threading
 from pathlib import Path
@@ -84,19 +85,34 @@ def test_a_failing_gate_fails_and_its_words_are_shown(capsys: pytest.CaptureFixt
     assert "why" in capsys.readouterr().out
 
 
+def test_a_part_that_hangs_is_ended_with_what_it_started_and_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tally, "LONGEST_SECONDS", 0.1)
+    hanging = ["sh", "-c", "sleep 100 & sleep 100"]
+    assert not tally.run("stuck", tally.Part(hanging)).ok
+    assert "something hangs" in capsys.readouterr().out
+
+
 def test_reports_of_both_runners_are_read(tmp_path: Path) -> None:
     junit = tmp_path / "junit.xml"
     junit.write_text(
-        '<testsuites><testsuite tests="5" failures="1" errors="1" skipped="1"></testsuite></testsuites>'
+        '<testsuites><testsuite tests="5" failures="1" errors="1" skipped="1">'
+        '<testcase classname="tests.a" name="test_b"><failure/></testcase><testcase name="test_c"/>'
+        "</testsuite></testsuites>"
     )
     assert tally.pytest_counts(junit) == (2, 2, 1)
+    assert tally.pytest_failures(junit) == ("tests.a::test_b",)
     vitest = tmp_path / "vitest.json"
-    vitest.write_text('{"numPassedTests": 7, "numFailedTests": 0, "numPendingTests": 1}')
+    tests = [{"fullName": "goes", "status": "passed"}, {"fullName": "breaks", "status": "failed"}]
+    numbers = {"numPassedTests": 7, "numFailedTests": 0, "numPendingTests": 1}
+    vitest.write_text(json.dumps({**numbers, "testResults": [{"assertionResults": tests}]}))
     assert tally.vitest_counts(vitest) == (7, 0, 1)
+    assert tally.vitest_failures(vitest) == ("breaks",)
 
 
 def test_parts_run_beside_each_other_as_far_as_there_are_lanes() -> None:
-    one, both = tally.Part([]), tally.Part([], lanes=2)
+    one, both = tally.Part([]), tally.Part([], lanes=tally.LANES)
     parts = {"a": one, "b": both, "c": one, "d": both}
     busy: list[int] = []
     at_once: list[int] = []
@@ -118,9 +134,10 @@ def test_parts_run_beside_each_other_as_far_as_there_are_lanes() -> None:
 
 def test_groups_name_each_part_once_and_unknown_names_are_refused() -> None:
     assert tally.chosen(["check", "quick"]).count("quick") == 1
-    # `types` looks at everything that `types-quick` looks at, and `inside` runs what `quick` runs.
-    assert set(tally.chosen(["check"])) - {"types-quick", "quick"} < set(tally.chosen(["test"]))
-    assert {"types", "inside"} <= set(tally.chosen(["test"]))
+    # What is quick is a part of what `types`, `inside` and `web` do.
+    quick = {"types-quick", "quick", "web-quick"}
+    assert set(tally.chosen(["check"])) - quick < set(tally.chosen(["test"]))
+    assert {"types", "inside", "web", *tally.GATES} <= set(tally.chosen(["test"]))
     with_tests = {word for name in tally.chosen(["test"]) for word in tally.PARTS[name].command}
     folders = {f"tests/{path.name}" for path in TESTS.iterdir() if any(path.rglob("test_*.py"))}
     assert folders <= with_tests
