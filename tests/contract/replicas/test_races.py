@@ -1,0 +1,131 @@
+"""Who comes first at the lock of a root conversation decides, whichever server asks: taking somebody out,
+naming and archiving against what is said at the same moment.
+
+The order is made, not hoped for: a stranger holds the lock until both wait for it, and PostgreSQL serves
+those who wait in the order in which they came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from tests.contract.server.calls import get, speak, wire
+from tests.contract.wakeup.replicas import Pair, pair
+
+from lineloop.kit.postgres.transaction import lock_number
+
+ECHO = "operator/echo"
+WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+Call = Callable[[], Awaitable[httpx.Response]]
+
+
+@pytest.fixture
+async def two(postgres_url: str) -> AsyncGenerator[Pair]:
+    async with pair(postgres_url, sweep_seconds=5.0) as both:
+        yield both
+
+
+class Gate:
+    """Holds the lock of a root conversation, lets calls come up to it, and lets them through in order."""
+
+    def __init__(self, url: str, root: str) -> None:
+        self._url, self._number = url, lock_number(root)
+
+    async def through(self, *calls: Call) -> list[httpx.Response]:
+        async with await psycopg.AsyncConnection.connect(self._url, autocommit=True) as connection:
+            await connection.execute("SELECT pg_advisory_lock(%s)", (self._number,))
+            running: list[asyncio.Task[httpx.Response]] = []
+            for count, call in enumerate(calls, start=1):
+                running.append(asyncio.ensure_future(call()))  # type: ignore[arg-type]
+                await self._until_waiting(connection, count)
+            await connection.execute("SELECT pg_advisory_unlock(%s)", (self._number,))
+            return [await one for one in running]
+
+    async def _until_waiting(self, connection: psycopg.AsyncConnection[Any], count: int) -> None:
+        async with asyncio.timeout(5):
+            while True:
+                row = await (await connection.execute(WAITING)).fetchone()
+                if row == (count,):
+                    return
+                await asyncio.sleep(0.002)
+
+
+@pytest.fixture
+async def root(two: Pair) -> str:
+    """Both servers have seen echo speak: they remember that it takes part."""
+    answer = await two.a.http.post("/v1/conversations", json={"name": "test"})
+    root: str = answer.json()["id"]
+    await speak(two.a.http, root, "first", target=ECHO)
+    for place in (two.a, two.b):
+        await speak(place.http, root, f"seen {id(place)}", actor=ECHO)
+    return root
+
+
+def told(place: Any, root: str, kind: str) -> Call:
+    """Something of echo, through this server."""
+    here = f"/v1/conversations/{root}"
+    question = {"kind": "confirm", "effect_key": "q", "text": "Sure?", "timeout_ms": 60_000}
+    paths: dict[str, tuple[str, dict[str, Any]]] = {
+        "stream": (f"{here}/messages", {"key": "s", "stream": True, "actor": wire(ECHO)}),
+        "message": (f"{here}/messages", {"key": "m", "text": "late", "actor": wire(ECHO)}),
+        "question": (f"{here}/questions", {**question, "actor": wire(ECHO), "to": wire("user/local")}),
+    }
+    path, body = paths[kind]
+    return lambda: place.http.post(path, json=body)
+
+
+def taken_out(place: Any, root: str) -> Call:
+    return lambda: place.http.delete(f"/v1/conversations/{root}/participants/{ECHO}")
+
+
+@pytest.mark.requirement("SV6")
+@pytest.mark.parametrize("kind", ["message", "stream", "question"])
+async def test_who_is_taken_out_first_says_nothing_more_on_the_other_server(
+    two: Pair, root: str, postgres_url: str, kind: str
+) -> None:
+    gate = Gate(postgres_url, root)
+    removed, said = await gate.through(taken_out(two.a, root), told(two.b, root, kind))
+    assert (removed.status_code, said.status_code, said.json()["code"]) == (204, 403, "not_participant")
+    stored = (await get(two.a.http, f"/conversations/{root}/messages", purpose="all"))["items"]
+    assert len(stored) == 3
+
+
+@pytest.mark.requirement("SV6", "P22")
+@pytest.mark.parametrize("kind", ["message", "stream", "question"])
+async def test_what_was_said_first_is_ended_by_the_removal_on_the_other_server(
+    two: Pair, root: str, postgres_url: str, kind: str
+) -> None:
+    gate = Gate(postgres_url, root)
+    said, removed = await gate.through(told(two.b, root, kind), taken_out(two.a, root))
+    assert (said.status_code, removed.status_code) == (201, 204)
+    stored = (await get(two.a.http, f"/conversations/{root}/messages", purpose="all"))["items"]
+    assert {one["status"] for one in stored} <= {"completed", "failed"}
+    assert len(stored) == 4
+    if kind == "stream":
+        assert stored[-1]["content"]["meta"]["error"]["code"] == "writer_gone"
+    if kind == "question":
+        question = await get(two.b.http, f"/questions/{said.json()['id']}")
+        assert (question["state"], question["reason"]) == ("failure", "participant_removed")
+
+
+@pytest.mark.requirement("SV6", "C3")
+@pytest.mark.parametrize("archived_first", [True, False])
+async def test_a_conversation_is_archived_exactly_when_that_came_last(
+    two: Pair, root: str, postgres_url: str, archived_first: bool
+) -> None:
+    def archive() -> Awaitable[httpx.Response]:
+        body = {"archived": True, "name": "renamed"}
+        return two.a.http.patch(f"/v1/conversations/{root}", json=body)
+
+    said = told(two.b, root, "message")
+    calls: list[Call] = [archive, said] if archived_first else [said, archive]
+    assert {one.status_code for one in await Gate(postgres_url, root).through(*calls)} == {200, 201}
+    for place in (two.a, two.b):
+        card = await get(place.http, f"/conversations/{root}")
+        assert (card["name"], card["archived_at"] is None) == ("renamed", archived_first)
+        assert card["last_ordinal"] == 4
