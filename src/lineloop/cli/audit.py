@@ -63,8 +63,16 @@ def _told(story: dict[str, Any]) -> list[str]:
         return [_line(story)]
     head = f"{story['accepted_at']}  {story['source']}  {story['agent']}  {story['method']}  {story['state']}"
     facts = [f"call {story['call_id']} of {story['inventory_revision']}, params {dumps(story['params'])}"]
+    asked_of = ("consent", "activation")
+    facts += [f"{name} {dumps(story[name])}" for name in asked_of if name in story]
     facts += [f"receipt {receipt['stage']} at {receipt['created_at']}" for receipt in story["receipts"]]
     facts += [f"{name} {dumps(story[name])}" for name in ("operation", "result", "error") if name in story]
+    facts += [
+        f"message {one['key'].rpartition('/')[2]} {one['refusal'] if 'refusal' in one else one['state']}"
+        for one in story["messages"]
+        if "refusal" in one or one["state"] != "sent"
+    ]
+    facts += [_line(event) for event in story["events"]]
     return [head, *(f"    {fact}" for fact in facts)]
 
 

@@ -252,7 +252,11 @@ class Runtime:
         if self._state in (RuntimeState.STOPPING, RuntimeState.STOPPED):
             return
         for effect in effects:
-            self._effects[type(effect)](effect)
+            try:
+                self._effects[type(effect)](effect)
+            except Exception:
+                # The sweep makes up for it; those that follow are not its affair.
+                _log.exception("effect_failed", effect=type(effect).__name__)
 
     def _open_bridge(self, session: SessionContext, send: Callable[[str], None]) -> SessionBridge:
         return SessionBridge(

@@ -176,11 +176,14 @@ class _LinkOnly(HttpTransport):
     """A transport whose link leads to a LinkServer; it makes no calls."""
 
     def __init__(self, server: LinkServer) -> None:
-        super().__init__("http://127.0.0.1:1", "none")
+        # Without the pools of a real one, which take longer than most of what a test does.
         self._server = server
 
     async def open_link(self) -> LinkConnection:
         return await self._server.open_link()
+
+    async def close(self) -> None:
+        """There is nothing to give back."""
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.interaction.device.apps import changed_probe
+from tests.interaction.device.apps import changed_probe, with_tool
 
 import lineloop.device
 from lineloop.device.decide.intents import IntentKind
@@ -15,6 +15,7 @@ from lineloop.device.store.stories import read_stories_of_file
 from lineloop.protocol.errors import LoopError
 from lineloop.testing.device_world import AGENT, CONVERSATION, device_world
 from lineloop.testing.scripted_containers import Script
+from lineloop.testing.waiting import until
 
 DEVICE = Path(str(lineloop.device.__file__)).parent
 ENTRIES = {
@@ -36,14 +37,57 @@ async def test_a_calls_story_tells_agent_revision_app_receipts_and_result(tmp_pa
         assert story["inventory_revision"] == (await world.inventory())["revision"]
         assert [receipt["stage"] for receipt in story["receipts"]] == ["starting", "started"]
         assert story["result"]["outcome"] == "completed"
-        assert [event["event"] for event in story["events"]] == ["call_accepted", "call_succeeded"]
-        assert [event["source"] for event in story["events"]] == ["agent_tool", "runtime"]
-        assert {event["actor"] for event in story["events"]} == {AGENT}
+        assert [(event["source"], event["event"]) for event in story["events"]] == [
+            ("agent_tool", "call_accepted"),
+            ("host_intent", "foreground_confirmed"),
+            ("runtime", "call_succeeded"),
+        ]
+        assert [event["actor"] for event in story["events"]] == [AGENT, "hst_simulated", AGENT]
         assert story["events"][0]["inventory_revision"] == story["inventory_revision"]
         assert await world.runtime.audit(call_id="unknown") == []
         path = world.settings.database_path
     assert read_stories_of_file(path, call_id="call-1")[0]["result"] == story["result"]
     assert read_stories_of_file(path, call_id="unknown") == []
+
+
+@pytest.mark.requirement("D59")
+async def test_the_story_of_a_risky_call_tells_consent_start_messages_and_what_went_on_around(
+    tmp_path: Path,
+) -> None:
+    apps = changed_probe(tmp_path / "brought", with_tool("probe.echo", risk="high", timeout_ms=600_000))
+    async with device_world(tmp_path, apps=apps, script=Script()) as world:
+        await world.invoke("probe.echo", {"text": "hi"}, "call-1")
+        await world.stages("call-1", "accepted")
+        await world.invoke("probe.echo", {"text": "other"}, "call-1", key="other")
+        await world.stages("call-1", "error:call_conflict")
+        await world.simulated.answer_consent(allowed=True)
+        await until(lambda: world.story("call-1")[-1] in ("result:ok", "error:handler_failed"))
+        await world.clock.advance(1)
+        (story,) = await world.runtime.audit(call_id="call-1")
+    assert story["consent"]["state"] == "allowed"
+    assert story["activation"]["state"] == "ready"
+    assert [one["state"] for one in story["messages"]] == ["sent"] * len(story["messages"])
+    assert len(story["messages"]) == len(story["receipts"]) + 1
+    told = {(event["source"], event["event"], event.get("code")) for event in story["events"]}
+    assert ("agent_tool", "envelope_refused", "call_conflict") in told
+    assert ("host_intent", "consent_allowed", None) in told
+
+
+@pytest.mark.requirement("D59")
+async def test_the_story_of_a_focus_that_was_left_tells_the_hosts_part(tmp_path: Path) -> None:
+    async with device_world(tmp_path) as world:
+        await world.invoke("pomodoro.start", {"minutes": 5}, "call-1")
+        await world.stages("call-1", "started")
+        await world.clock.advance(60)
+        await world.simulated.person(IntentKind.SHOW_CHAT, CONVERSATION)
+        await world.stages("call-1", "result:interrupted")
+        (story,) = await world.runtime.audit(call_id="call-1")
+    assert (story["operation"]["state"], story["operation"]["elapsed_ms"]) == ("interrupted", 60_000)
+    assert story["operation"]["reason"] == "left"
+    events = [(event["source"], event["event"]) for event in story["events"]]
+    assert ("host_intent", "foreground_confirmed") in events
+    assert ("host_intent", "app_left") in events
+    assert events[-1] == ("host_intent", "call_succeeded")
 
 
 @pytest.mark.requirement("D59")

@@ -25,6 +25,7 @@ from lineloop.device.decide.facts import (
     Fact,
     OperationEnded,
     OperationStarted,
+    SendSoon,
 )
 from lineloop.device.decide.plan import Plan
 from lineloop.device.decide.projection import projections
@@ -152,8 +153,13 @@ class Room:
     def _committed(self, sites: tuple[str, ...], effects: list[Effect], ended: list[str]) -> None:
         for operation_id in ended:
             self.stopwatch.pop(operation_id, None)
-        for site in sites:
-            self.foundation.faults.reach(f"{site}.after_commit")
+        try:
+            for site in sites:
+                self.foundation.faults.reach(f"{site}.after_commit")
+        except Exception:
+            # Hints may be lost, and the sweep finds them again; but what is said keeps its order.
+            self._on_effects([one for one in effects if isinstance(one, SendSoon)])
+            raise
         if effects:
             self._on_effects(effects)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from lineloop.kit.database import Tx
 from lineloop.kit.records import record
@@ -14,6 +15,10 @@ _INSERT = """
 _BY_KEY = """
   SELECT conversation_id, key, message FROM outbox
   WHERE runtime_id = :runtime_id AND conversation_id = :conversation_id AND key = :key
+"""
+_OF_CALL = """
+  SELECT key, state, created_at, sent_at, refusal FROM outbox
+  WHERE conversation_id = :conversation_id AND key >= :first AND key < :last ORDER BY position
 """
 _PENDING = """
   SELECT conversation_id, key, message FROM outbox
@@ -68,6 +73,13 @@ def by_key(tx: Tx, runtime_id: str, conversation_id: str, key: str) -> Entry | N
     about = {"runtime_id": runtime_id, "conversation_id": conversation_id, "key": key}
     row = tx.one(_BY_KEY, about)
     return Entry(row[0], row[1], row[2]) if row is not None else None
+
+
+def of_call(tx: Tx, conversation_id: str, call_ref: str) -> list[dict[str, Any]]:
+    """The messages that carry a call's answers as plain values, in order."""
+    # `answer_key`: the reference, a slash, a number; the character after the slash is 0.
+    about = {"conversation_id": conversation_id, "first": f"{call_ref}/", "last": f"{call_ref}0"}
+    return [dict(zip(row.keys(), tuple(row), strict=True)) for row in tx.all(_OF_CALL, about)]
 
 
 def pending(tx: Tx, runtime_id: str) -> list[Entry]:

@@ -31,6 +31,7 @@ _REQUEST_CONSENT = """
 _CLOSE_CONSENT = """
   UPDATE consents SET state = ?, decided_at = ? WHERE call_ref = ? AND state = 'requested'
 """
+_CONSENT_OF = "SELECT state, requested_at, decided_at FROM consents WHERE call_ref = :ref"
 _UI_ACTION = """
   SELECT digest FROM ui_actions
   WHERE runtime_id = :runtime_id AND instance_id = :instance_id AND action_id = :action_id
@@ -122,6 +123,12 @@ def request_consent(tx: Tx, runtime_id: str, consent_id: str, call_ref: str, now
 
 def close_consent(tx: Tx, call_ref: str, state: str, now: int) -> None:
     tx.run(_CLOSE_CONSENT, (state, now, call_ref))
+
+
+def consent_of(tx: Tx, call_ref: str) -> dict[str, Any] | None:
+    """What the person was asked about a call, as plain values; None when nobody was asked."""
+    row = tx.one(_CONSENT_OF, {"ref": call_ref})
+    return None if row is None else dict(zip(row.keys(), tuple(row), strict=True))
 
 
 def ui_action_digest(tx: Tx, runtime_id: str, instance_id: str, action_id: str) -> str | None:

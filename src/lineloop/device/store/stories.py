@@ -12,7 +12,7 @@ from typing import Any
 
 from lineloop.device.decide.envelopes import wire_time
 from lineloop.device.decide.state import Call
-from lineloop.device.store import calls, records, sessions
+from lineloop.device.store import calls, outbox, records, sessions
 from lineloop.kit import json
 from lineloop.kit.database import Tx
 from lineloop.kit.sqlite.transaction import SqliteTx
@@ -31,20 +31,52 @@ def read_stories(
     """Everything the audit knows that matches what is given, by the time of its first line.
 
     A call: source, agent, conversation_id, call_id, tool, inventory_revision, state, receipts, result or
-    error, events. Any other line: source, event and what it is about. Times are RFC 3339.
+    error, events, messages; consent, activation and operation when there were any. `events` are the lines
+    about the call, what was refused under its id, and what the person and the host did around its app
+    meanwhile, each with its own source. Any other line: source, event and what it is about. Times are RFC
+    3339.
     """
     wanted = {"call_id": call_id, "app_scope": app_scope, "conversation_id": conversation_id}
     stories = {call.ref: _story(tx, call) for call in calls.matching(tx, runtime_id, MAX_LINES, **wanted)}
     others: list[dict[str, Any]] = []
+    by_id = {(one["agent"], one["conversation_id"], one["call_id"]): one for one in stories.values()}
     for line in records.audit_lines(tx, runtime_id, MAX_LINES, **wanted):
-        event = {name: value for name, value in line.items() if value is not None and name != "call_ref"}
-        event["at"] = wire_time(line["at"])
         story = stories.get(line["call_ref"])
-        (others if story is None else story["events"]).append(event)
+        if story is None and line["call_ref"] is None:
+            story = by_id.get((line["actor"], line["conversation_id"], line["call_id"]))
+        (others if story is None else story["events"]).append(_line(line))
+    if call_id is not None:
+        for story in stories.values():
+            story["events"] += [_line(one) for one in _around(tx, runtime_id, story)]
     for story in stories.values():
         end = _end_of(story)
         story["events"].sort(key=lambda event, end=end: (event["at"], event["event"] == end))
     return sorted([*stories.values(), *others], key=lambda one: one.get("accepted_at") or one["at"])
+
+
+def _line(line: dict[str, Any]) -> dict[str, Any]:
+    event = {name: value for name, value in line.items() if value is not None and name != "call_ref"}
+    return {**event, "at": wire_time(line["at"])}
+
+
+def _around(tx: Tx, runtime_id: str, story: dict[str, Any]) -> list[dict[str, Any]]:
+    """Lines of the other entries about the call's app in its conversation while the call lived."""
+    until = story.get("ended_at")
+    lines = records.audit_lines(
+        tx,
+        runtime_id,
+        MAX_LINES,
+        conversation_id=story["conversation_id"],
+        app_scope=story["app_scope"],
+    )
+    return [
+        line
+        for line in lines
+        if line["source"] in ("host_intent", "ui_action")
+        and line["call_id"] is None
+        and story["accepted_at"] <= wire_time(line["at"])
+        and (until is None or wire_time(line["at"]) <= until)
+    ]
 
 
 def _end_of(story: dict[str, Any]) -> str:
@@ -74,16 +106,60 @@ def _story(tx: Tx, call: Call) -> dict[str, Any]:
         ],
         "events": [_event(call, "call_accepted", call.accepted_at, "agent_tool")],
     }
-    if call.operation_id is not None:
-        operation = sessions.operation_by_id(tx, call.operation_id)
-        if operation is not None:
-            story["operation"] = {"state": operation.state, "ends_at": wire_time(operation.ends_at)}
+    if call.dispatched_at is not None:
+        story["dispatched_at"] = wire_time(call.dispatched_at)
+    story |= _surroundings(tx, call)
     if call.outcome is not None and call.ended_at is not None:
         outcome = json.loads(call.outcome)
         story["ended_at"] = wire_time(call.ended_at)
         story |= {"error": outcome} if call.error_code is not None else outcome
         story["events"].append(_event(call, _end_of(story), call.ended_at, call.ended_by))
     return story
+
+
+def _surroundings(tx: Tx, call: Call) -> dict[str, Any]:
+    """What the person was asked, how the app started, what ran, and which messages carried the answers."""
+    about: dict[str, Any] = {
+        "messages": [_timed(one) for one in outbox.of_call(tx, call.conversation_id, call.ref)]
+    }
+    consent = records.consent_of(tx, call.ref)
+    if consent is not None:
+        about["consent"] = _timed(consent)
+    if call.activation_id is not None:
+        activation = sessions.activation_by_id(tx, call.activation_id)
+        if activation is not None:
+            about["activation"] = _timed(
+                {
+                    "state": activation.state,
+                    "reason": activation.reason,
+                    "waits_for": activation.waits_for,
+                    "started_at": activation.started_at,
+                    "ended_at": activation.ended_at,
+                }
+            )
+    if call.operation_id is not None:
+        operation = sessions.operation_by_id(tx, call.operation_id)
+        if operation is not None:
+            about["operation"] = _timed(
+                {
+                    "state": operation.state,
+                    "started_at": operation.started_at,
+                    "ends_at": operation.ends_at,
+                    "ended_at": operation.ended_at,
+                    "elapsed_ms": operation.elapsed_ms,
+                    "reason": operation.reason,
+                }
+            )
+    return about
+
+
+def _timed(values: dict[str, Any]) -> dict[str, Any]:
+    """Without what is not there, and with times as text."""
+    return {
+        name: wire_time(value) if name.endswith("_at") else value
+        for name, value in values.items()
+        if value is not None
+    }
 
 
 def _event(call: Call, event: str, at: int, source: str | None) -> dict[str, Any]:
