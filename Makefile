@@ -39,8 +39,8 @@ check: ## format, lint, types, imports, generated files and the tests of single 
 	@$(MAKE) --no-print-directory -j2 $(VENV)/.dev node_modules/.installed
 	@$(PY) tools/tally.py check
 
-faults: $(VENV)/.dev ## kill -9 and other faults; SEED=… N=… repeat or widen the seeded histories
-	@LINELOOP_TEST_SEED="$(SEED)" LINELOOP_TEST_N="$(N)" $(PY) tools/tally.py faults blackbox
+faults: $(VENV)/.dev ## kill -9 and other faults; SEED=… N=… repeat or widen the seeded histories (1,000)
+	@LINELOOP_TEST_SEED="$(SEED)" LINELOOP_TEST_N="$(or $(N),1000)" $(PY) tools/tally.py faults blackbox
 
 docs: $(VENV)/.dev ## run the code of README and docs, and write the reference pages
 	@$(PY) tools/generate.py
