@@ -147,6 +147,7 @@ class Runtime:
         """
         self._move(RuntimeEvent.START)
         await self._open()
+        await self._restorer.restore_outbox()
         await self.registry.load()
         await self._database.write(
             lambda tx: registry_commits.new_generation(tx, self.room, self.registry.apps_in(tx))

@@ -27,7 +27,6 @@ async def violations_of(world: DeviceWorld) -> list[str]:
     found += await _once_each(world)
     found += await _operations(world)
     found += await _invokes(world, told, rejected)
-    found += await _commands(world)
     return found
 
 
@@ -160,22 +159,6 @@ async def _invokes(world: DeviceWorld, told: Told, rejected: set[str]) -> list[s
     for conversation_id, position in await world.rows("SELECT conversation_id, position FROM cursors"):
         if position < last.get(conversation_id, 0):
             found.append(f"the cursor of {conversation_id} stays at {position}")
-    return found
-
-
-async def _commands(world: DeviceWorld) -> list[str]:
-    """Commands of a session were handed out in the order of their arrival."""
-    found: list[str] = []
-    before: dict[str, tuple[int, str]] = {}
-    for session, at, call_id in await world.rows(
-        "SELECT app_session_id, dispatched_at, call_id FROM calls"
-        " WHERE call_model = 'command' AND dispatched_at IS NOT NULL AND app_session_id IS NOT NULL"
-        " AND operation_id IS NULL ORDER BY arrival"
-    ):
-        earlier = before.get(session)
-        if earlier is not None and at < earlier[0]:
-            found.append(f"command {call_id} was handed out before {earlier[1]}")
-        before[session] = (at, call_id)
     return found
 
 

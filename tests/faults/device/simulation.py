@@ -59,6 +59,7 @@ class History:
         self.told: list[str] = []
         self.calls: list[tuple[str, str, str, str, dict[str, Any]]] = []
         self.decisions: list[list[str]] = []
+        self.begun: list[str] = []
         self._number = 0
         for method in ("probe.echo", "probe.add", "probe.ask", "probe.answer"):
             script.on(method, self._handler(method))
@@ -75,6 +76,7 @@ class History:
         }[method]
 
         async def handle(call: Invocation) -> Outcome:
+            self.begun.append(call.call_id)
             match random.Random(call.call_id).randrange(10):
                 case 0:
                     raise ValueError("as the history wants")
@@ -259,6 +261,22 @@ class History:
         self.told.append(f"  {seconds}")
         self.world.clock.jump(seconds)
 
+    async def disorder(self) -> list[str]:
+        """Commands that began before one of their conversation that had arrived earlier. Wall clocks do not
+        tell: they were set.
+        """
+        found: list[str] = []
+        last: dict[str, int] = {}
+        for conversation_id, call_id in await self.world.rows(
+            "SELECT conversation_id, call_id FROM calls WHERE method = 'probe.add' ORDER BY arrival"
+        ):
+            if call_id in self.begun:
+                place = self.begun.index(call_id)
+                if place < last.get(conversation_id, 0):
+                    found.append(f"command {call_id} began too early")
+                last[conversation_id] = place
+        return found
+
     async def heal(self) -> None:
         """Everything works from now on, and time enough passes for all that waits."""
         world = self.world
@@ -281,7 +299,7 @@ async def violations_in(seed: int, folder: Path) -> tuple[list[str], int]:
     async with device_world(folder, apps=apps(folder / "apps"), script=script, **settings) as world:
         history = History(world, script, seed)
         await history.run()
-        found = await violations_of(world)
+        found = await violations_of(world) + await history.disorder()
         if found:
             found += ["history:", *history.told, "messages:", described(world)]
         return found, sum(len(one) for one in history.decisions)

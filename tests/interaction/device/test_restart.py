@@ -90,6 +90,32 @@ async def test_a_call_whose_time_passed_while_down_expires_at_once(tmp_path: Pat
         assert ended["code"] in ("operation_expired", "app_activation_failed")
 
 
+@pytest.mark.requirement("D28", "D53")
+async def test_what_was_not_said_before_a_restart_is_said_before_all_that_follows(tmp_path: Path) -> None:
+    script = Script()
+    script.gate.clear()
+    async with device_world(tmp_path, apps=PROBE, script=script) as world:
+        await world.inventory()
+        registry = world.runtime.registry
+        world.server.lose_answers = True
+        await world.invoke("probe.echo", {"text": "hi"}, "call-1")
+        await world.stages("call-1", "starting")
+        await world.invoke("probe.echo", {"text": "hi"}, "call-2")
+        await world.settle()
+        # The removal is stored and not carried out: the next process takes it up while it starts.
+        registry._turn = asyncio.Lock()  # pyright: ignore[reportPrivateUsage]
+        await registry._turn.acquire()  # pyright: ignore[reportPrivateUsage]
+        await registry.remove("probe")
+        world.server.lose_answers = False
+        await world.restart()
+        for name in ("call-1", "call-2"):
+            assert await world.stages(name, "error:app_not_installed") == [
+                "starting",
+                "activation_cancelled",
+                "error:app_not_installed",
+            ]
+
+
 @pytest.mark.requirement("D53")
 async def test_ten_thousand_waiting_calls_are_restored_within_a_second_and_all_answered(
     tmp_path: Path,

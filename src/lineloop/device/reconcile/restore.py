@@ -58,6 +58,12 @@ class Restorer:
         self._display = display
         self._sender = sender
 
+    async def restore_outbox(self) -> None:
+        """Before anything else: what was not said yet stands in line before all that will be said now."""
+        room = self._room
+        for entry in await room.foundation.read(lambda tx: outbox.pending(tx, room.runtime_id)):
+            self._sender.add(entry, urgent=True)
+
     async def restore(self) -> None:
         """At the start of a process. Calls that were with their app are taken up by their idempotency."""
         found = await self._look(FOREVER)
