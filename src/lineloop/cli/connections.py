@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import structlog
 from starlette.websockets import WebSocketDisconnect
@@ -24,6 +24,8 @@ from lineloop.kit.records import record
 from lineloop.kit.text_frames import FrameCutter, Other, text_frame
 from lineloop.protocol.errors import ErrorCode, LoopError
 from lineloop.server.http.link_socket import WIRE
+
+_JOINED_BYTES = 64 * 1024
 
 _log = structlog.get_logger(__name__)
 
@@ -72,11 +74,52 @@ class _Outflow:
         return now - self._since > seconds
 
 
+class HeadWithBody:
+    """A transport on which the head of an answer goes out with the first bytes of its body, or at the end of
+    this turn of the loop: one packet to send, and for the peer one to wake up for.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self.real = transport
+        self._loop = loop
+        self._head = b""
+
+    def write(self, data: bytes) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            if len(data) <= _JOINED_BYTES:
+                self.real.write(head + data)
+                return
+            self.real.write(head)
+        elif data.startswith(b"HTTP/"):
+            self._head = data
+            self._loop.call_soon(self.flush)
+            return
+        self.real.write(data)
+
+    def flush(self) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            self.real.write(head)
+
+    def close(self) -> None:
+        self.flush()
+        self.real.close()
+
+    def abort(self) -> None:
+        self._head = b""
+        self.real.abort()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+
 class HttpConnection(HttpToolsProtocol):
     """An HTTP connection. `look` is called by `watch`."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.transport = cast("asyncio.Transport", HeadWithBody(transport, self.loop))
         self._outflow = _Outflow()
         self._head_since: float | None = self.loop.time()
         self._rest_since: float | None = None
@@ -97,6 +140,13 @@ class HttpConnection(HttpToolsProtocol):
         if self.cycle.response_complete and self.cycle.more_body:
             self._rest_since = self.loop.time()
         super().on_response_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        """The connection goes on as another protocol, which has its own way of writing."""
+        if isinstance(self.transport, HeadWithBody):
+            self.transport.flush()
+            self.transport = self.transport.real
+        super().handle_websocket_upgrade()
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP is refused in the words of every other refusal. Called by uvicorn."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import uvicorn
 
-from lineloop.cli.connections import LinkConnection
+from lineloop.cli.connections import HttpConnection, LinkConnection
 from lineloop.kit.faults import Faults
 from lineloop.protocol.fault_sites import FaultSite
 from lineloop.server.app import Server
@@ -23,8 +23,8 @@ async def main(database: str, token: str, plan: str, ws: str = "") -> None:
     await server.start()
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)  # noqa: T201 (the test reads the port here)
-    carried: Any = LinkConnection if ws != "plain" else "auto"
-    config = uvicorn.Config(server.asgi, log_level="critical", access_log=False, lifespan="off", ws=carried)
+    ours: dict[str, Any] = {} if ws == "plain" else {"http": HttpConnection, "ws": LinkConnection}
+    config = uvicorn.Config(server.asgi, log_level="critical", access_log=False, lifespan="off", **ours)
     await uvicorn.Server(config).serve(sockets=[listener])
     await server.close()
 
