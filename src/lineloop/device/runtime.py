@@ -20,6 +20,7 @@ from lineloop.device.bridge.session_bridge import SessionBridge
 from lineloop.device.commit import registry as registry_commits
 from lineloop.device.commit.catalogue import Catalogue
 from lineloop.device.commit.room import Room
+from lineloop.device.commit.server_epoch import meet_server
 from lineloop.device.commit_inbox import AppInbox
 from lineloop.device.commit_session_data import SessionData
 from lineloop.device.connection import Connection, ConnectionState
@@ -40,6 +41,7 @@ from lineloop.device.person.side import PersonSide
 from lineloop.device.reconcile.app_sessions import AppSessions
 from lineloop.device.reconcile.deadlines import Deadlines
 from lineloop.device.reconcile.display import Display
+from lineloop.device.reconcile.insist import insist
 from lineloop.device.reconcile.outbox import OutboxSender
 from lineloop.device.reconcile.restore import Restorer
 from lineloop.device.reconcile.retention import RetentionSweep
@@ -104,6 +106,8 @@ class Runtime:
         self._state = RuntimeState.CREATED
         self._tasks = Tasks("runtime")
         self._ready = asyncio.Event()
+        self._epoch: str | None = None
+        self._meeting: asyncio.Task[None] | None = None
         self.person: PersonSide | None = None
         self.connection = Connection(clock)
         self.connection.count(lambda: self.outbox_waiting)
@@ -335,20 +339,40 @@ class Runtime:
     def _link_changed(self, link: LinkState) -> None:
         if self._state in (RuntimeState.STOPPING, RuntimeState.STOPPED):
             return
+        if self._meeting is not None:
+            self._meeting.cancel()
+            self._meeting = None
         if link.connected or link.error is not None:
             refused = link.error is not None and not link.error.retryable
             self.connection.refused_with(str(link.error.code) if link.error and refused else None)
         if link.connected:
             if self._state is not RuntimeState.AUTHENTICATING:
                 self._move(RuntimeEvent.CONNECT)
-            self._intake.connected()
+            known = link.epoch == self._epoch
+            self._intake.connected(known=known)
             self._move(RuntimeEvent.AUTHENTICATED)
-            self._move(RuntimeEvent.SYNCHRONIZED)
-            self._ready.set()
-            self._sender.connected()
+            if known:
+                self._synchronized()
+            else:
+                self._sender.forget_positions()
+                self._meeting = self._tasks.spawn(self._meet(link.epoch or ""), name="meet server")
         elif self._state not in (RuntimeState.RECONNECTING, RuntimeState.OFFLINE_DEGRADED):
+            self._intake.disconnected()
             self._move(RuntimeEvent.LOSE_CONNECTION)
             self._tasks.spawn(self._become_offline(), name="offline watch")
+
+    async def _meet(self, epoch: str) -> None:
+        """Nothing is taken from a server, nor said to it, before it is stored which life of it this is."""
+        meet = partial(meet_server, room=self.room, epoch=epoch)
+        await insist(self._clock, "server epoch", lambda: self.room.submit("runtime", meet))
+        self._epoch = epoch
+        self._intake.begin()
+        self._synchronized()
+
+    def _synchronized(self) -> None:
+        self._move(RuntimeEvent.SYNCHRONIZED)
+        self._ready.set()
+        self._sender.connected()
 
     async def _become_offline(self) -> None:
         """Without a connection for a while, the Runtime says so; everything local goes on."""

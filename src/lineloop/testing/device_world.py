@@ -85,6 +85,7 @@ class LinkServer:
         self.refusal: LoopError | None = None
         self.protocol = SPOKEN.newest
         self.reachable = True
+        self.epoch = "e1"
         self._connections: list[Connection] = []
 
     async def open_link(self) -> LinkConnection:
@@ -97,7 +98,7 @@ class LinkServer:
         self._connections.append(connection)
         hello = {
             "protocol": self.protocol,
-            "epoch": "e1",
+            "epoch": self.epoch,
             "actor": self.device.to_wire(),
             "heartbeat_ms": 86_400_000,
         }
@@ -117,6 +118,16 @@ class LinkServer:
             connection.open = False
             connection.inbox.put_nowait(None)
         self._connections.clear()
+
+    def backup(self) -> tuple[list[dict[str, Any]], dict[str, int]]:
+        """The server's database as it stands."""
+        return list(self.messages), dict(self.committed)
+
+    def restore(self, backup: tuple[list[dict[str, Any]], dict[str, int]]) -> None:
+        """A backup takes the place of the database, which lives anew."""
+        self.messages, self.committed = list(backup[0]), dict(backup[1])
+        self.epoch += "+"
+        self.cut(reachable=True)
 
     def push(self, frame: dict[str, Any]) -> None:
         for connection in self._connections:
@@ -147,7 +158,7 @@ class LinkServer:
         place = 1 + sum(1 for m in self.messages if m["conversation_id"] == conversation_id)
         now = rfc3339(self._clock.now_ms())
         message: dict[str, Any] = {
-            "id": f"msg_{len(self.messages) + 1}",
+            "id": f"msg_{len(self.messages) + 1}{self.epoch.removeprefix('e1')}",
             "conversation_id": conversation_id,
             "actor": actor.to_wire(),
             "target": item.get("target"),

@@ -14,6 +14,8 @@ from lineloop.client.in_process import InProcessTransport
 from lineloop.device.containers.port import SessionContext
 from lineloop.device.decide.person import content_envelope
 from lineloop.device.person.side import PersonSide
+from lineloop.device.person.streams import BeganAnew
+from lineloop.kit.database import Tx
 from lineloop.kit.faults import Faults
 from lineloop.protocol.envelopes import check_envelope
 from lineloop.protocol.fault_sites import FaultSite
@@ -210,3 +212,50 @@ async def test_what_the_chat_app_gets_is_a_valid_envelope(tmp_path: Path, revisi
         message = Message.from_wire(answer.json())
         envelope = content_envelope(message.with_content(message.content, revision), conversation)
         assert check_envelope(envelope, from_agent=False).sender.kind == "user"
+
+
+@pytest.mark.requirement("T2")
+async def test_a_server_that_was_put_back_to_a_backup_is_believed_and_what_it_lost_can_be_said_again(
+    tmp_path: Path,
+) -> None:
+    async with server_world(tmp_path) as server:
+        place = await server.conversation()
+        async with person_of(server, tmp_path / "device") as (person, _):
+            person.follow(place)
+            keys = [await person.say(place, text) for text in ("kept", "lost")]
+
+            async def both() -> bool:
+                return await texts(person, place) == ["kept", "lost"]
+
+            await until(both)
+            heard: list[object] = []
+            person.streams.watch(place, heard.append)
+            await _put_back(server, place, keys[1])
+            await server.restart()
+            await server.clock.advance(30)
+
+            async def believed() -> bool:
+                return await texts(person, place) == ["kept"]
+
+            await until(believed)
+
+            async def told() -> bool:
+                return await person.refusal(place, keys[1]) == "message_not_found"
+
+            await until(told)
+            assert await person.refusal(place, keys[0]) is None
+            assert any(isinstance(event, BeganAnew) for event in heard)
+            assert await said(server, place) == ["kept"]
+            await person.say(place, "lost", key=keys[1])
+            await until(both)
+            assert await said(server, place) == ["kept", "lost"]
+
+
+async def _put_back(server: ServerWorld, place: str, key: str) -> None:
+    """The server's database is as it was before a message of this key; it lives anew."""
+
+    def job(tx: Tx) -> None:
+        tx.execute("DELETE FROM messages WHERE conversation_id = ? AND key = ?", (place, key))
+        tx.execute("DELETE FROM meta WHERE name = 'server_epoch'")
+
+    await server.server.commits.write(job, "t")

@@ -24,7 +24,7 @@ from lineloop.device.containers.port import (
     SessionContext,
 )
 from lineloop.device.foundation import Foundation
-from lineloop.device.migrations.apps_ddl import APPS_DDL
+from lineloop.device.migrations.fresh import fresh_statements
 from lineloop.kit.clock import Clock
 from lineloop.kit.database import Tx
 from lineloop.kit.faults import Faults
@@ -50,8 +50,9 @@ def create_tables(tx: Tx) -> None:
     """The tables, made once per file."""
     tx.execute(SUB_SESSIONS)
     if tx.one("SELECT 1 FROM sqlite_master WHERE name = 'apps'") is None:
-        for statement in APPS_DDL:
-            tx.execute(statement)
+        for statement in fresh_statements():
+            if "sub_sessions" not in statement:
+                tx.execute(statement)
 
 
 @dataclass

@@ -16,7 +16,7 @@ from lineloop.device.core_apps.outgoing import Outgoing
 from lineloop.device.core_apps.port import CoreParts
 from lineloop.device.core_apps.wire_size import first_within, fitted, newest_within
 from lineloop.device.person.side import PersonSide
-from lineloop.device.person.streams import Changed, Patched
+from lineloop.device.person.streams import BeganAnew, Changed, Patched
 from lineloop.device.store import call_views, person, person_conversations
 from lineloop.kit.database import Tx
 from lineloop.kit.records import record
@@ -85,8 +85,11 @@ class MessageFeed:
 
     # ── what happens ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _heard(self, event: Changed | Patched) -> None:
-        if self._from_beginning:
+    def _heard(self, event: Changed | Patched | BeganAnew) -> None:
+        if isinstance(event, BeganAnew):
+            self._begin_again()
+            self._outgoing.mark(self)
+        elif self._from_beginning:
             self._outgoing.mark(self)
         elif isinstance(event, Changed):
             self._messages[event.message["id"]] = None

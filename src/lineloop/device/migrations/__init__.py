@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-HEAD = "0005"
+HEAD = "0006"
 NOT_COPIED = ("shell_keys", "shell_codes")
 """A copy of before a migration tells nothing of who was let in: whoever goes back to it opens a new link."""

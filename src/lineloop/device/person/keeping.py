@@ -53,6 +53,10 @@ class Keeper:
             self._inbox.receive_in(tx, entry, chat)
         self.notice(tx, root_id, message)
 
+    async def forget(self, root_id: str) -> None:
+        """The server was put back to a backup: it tells again what is so, from the beginning."""
+        await self._foundation.write(lambda tx: store.forget_root(tx, self._runtime_id, root_id))
+
     def keep_old_in(self, tx: Tx, root_id: str, message: Message) -> None:
         """A message of long ago, for the history only: nobody is told of it."""
         if is_shown(message.purpose):

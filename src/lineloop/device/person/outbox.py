@@ -100,6 +100,19 @@ class Outbox:
 
         await self._foundation.write(job)
 
+    async def settle_lost(self, root_id: str) -> None:
+        """The server has told everything anew: what it had of the person and lost is refused, and may be said
+        again. Nobody says it by itself: what came of it on this device has happened.
+        """
+
+        def job(tx: Tx) -> None:
+            for saying in store.lost(tx, self._runtime_id, root_id, MAX_UNSETTLED):
+                code = str(ErrorCode.MESSAGE_NOT_FOUND)
+                store.refuse_lost(tx, self._runtime_id, saying.outbox_id, code)
+                self._told_in(tx, replace(saying, refusal=code))
+
+        await self._foundation.write(job)
+
     def unsettled_in(self, tx: Tx, conversation_id: str) -> list[dict[str, Any]]:
         """Sayings (wire) that are not among the kept messages, as of `tx`."""
         found = store.unsettled(tx, self._runtime_id, conversation_id, MAX_UNSETTLED)

@@ -21,7 +21,7 @@ from lineloop.device.person.history import History
 from lineloop.device.person.keeping import Keeper
 from lineloop.device.person.outbox import Outbox
 from lineloop.device.person.recipients import Recipients
-from lineloop.device.person.streams import MAX_FOLLOWED, Changed, Patched, Streams
+from lineloop.device.person.streams import MAX_FOLLOWED, BeganAnew, Changed, Patched, Streams
 from lineloop.device.store import person as store
 from lineloop.device.store import person_conversations as places
 from lineloop.device.store.person_outbox import Saying
@@ -74,6 +74,8 @@ class PersonSide:
         self.outbox = Outbox(foundation, self._loop, self._connection.waiting_changed)
         self._connection.count(lambda: self.outbox.waiting)
         keeper.notice = self._notice
+        self.streams.on_anew = keeper.forget
+        self.streams.on_told_again = self.outbox.settle_lost
 
     async def start(self) -> None:
         """Takes up what was followed and what was not yet said. Works without a server: it waits for one."""
@@ -105,7 +107,9 @@ class PersonSide:
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Tells `listener` of every state of every shown message. Returns how to stop."""
 
-        def tell(event: Changed | Patched) -> None:
+        def tell(event: Changed | Patched | BeganAnew) -> None:
+            if isinstance(event, BeganAnew):
+                return  # Everything that is so is told again.
             wire = (
                 event.message if isinstance(event, Changed) else self.streams.open_message(event.message_id)
             )

@@ -63,7 +63,14 @@ class Patched:
     revision: int
 
 
-Listener = Callable[[Changed | Patched], None]
+@record
+class BeganAnew:
+    """The server was put back to a backup: what was told of this conversation may not be so any more."""
+
+    root_id: str
+
+
+Listener = Callable[[Changed | Patched | BeganAnew], None]
 Arrived = tuple[Message, str | None]
 """A message, and the place in the stream after it when it came that way."""
 Keep = Callable[[str, Sequence[Arrived]], Awaitable[None]]
@@ -85,11 +92,16 @@ class _Root:
     seen: dict[str, int] = field(default_factory=dict[str, int])
     lacking: frozenset[str] = frozenset()
     refused: bool = False
+    anew: bool = False
     task: Any = None
 
     @property
     def live(self) -> bool:
         return self.pings >= PINGS_OF_CATCHING_UP
+
+
+async def _nothing_kept(_: str) -> None:
+    """Until somebody keeps what is told."""
 
 
 async def _nobody_listens(_: ConversationInfo) -> None:
@@ -124,6 +136,9 @@ class Streams:
         self._uses = 0
         self._started = False
         self.on_conversation: Callable[[ConversationInfo], Awaitable[None]] = _nobody_listens
+        # The server began anew: before everything is told again, and when it has been.
+        self.on_anew: Callable[[str], Awaitable[None]] = _nothing_kept
+        self.on_told_again: Callable[[str], Awaitable[None]] = _nothing_kept
 
     @property
     def behind(self) -> bool:
@@ -259,13 +274,19 @@ class Streams:
     async def _take(self, root: _Root, event: StreamEvent) -> None:
         if isinstance(event, PingEvent):
             self._take_ping(root, event.ordinals)
+            if root.anew and root.live:
+                root.anew = False
+                await self.on_told_again(root.root_id)
         elif isinstance(event, ConversationEvent):
             await self.on_conversation(event.conversation)
         elif isinstance(event, PatchEvent):
             await self._take_patch(root, event)
         else:
+            await self.on_anew(root.root_id)
+            root.anew = True
             root.view.messages.clear()
             root.seen.clear()
+            self._tell(root, BeganAnew(root.root_id))
 
     async def _take_messages(self, root: _Root, arrived: Sequence[Arrived]) -> None:
         for message, _ in arrived:
@@ -310,6 +331,6 @@ class Streams:
             raise _Gap
         root.lacking = lacking
 
-    def _tell(self, root: _Root, event: Changed | Patched) -> None:
+    def _tell(self, root: _Root, event: Changed | Patched | BeganAnew) -> None:
         for listener in (*root.listeners, *self._everywhere):
             listener(event)

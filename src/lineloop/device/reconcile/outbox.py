@@ -108,6 +108,10 @@ class OutboxSender:
             self._positions[conversation_id] = position
             self._be_lazy()
 
+    def forget_positions(self) -> None:
+        """The server's offsets mean something else now."""
+        self._positions.clear()
+
     def connected(self) -> None:
         """The link is there: everything that waits goes out."""
         for lane in self._lanes.values():

@@ -1,4 +1,4 @@
-"""Rows of the outbox, cursors, seen envelopes and inventories. SQL and row mapping only."""
+"""Rows of the outbox, cursors, seen envelopes, inventories, the server's epoch. SQL and row mapping only."""
 
 from __future__ import annotations
 
@@ -37,6 +37,14 @@ _MOVE_CURSOR = """
   ON CONFLICT (runtime_id, conversation_id) DO UPDATE
     SET position = excluded.position, updated_at = excluded.updated_at
     WHERE excluded.position > cursors.position
+"""
+_KEEP_EPOCH = """
+  INSERT INTO server_epochs (runtime_id, epoch) VALUES (?, ?)
+  ON CONFLICT (runtime_id) DO UPDATE SET epoch = excluded.epoch
+"""
+_SEND_AGAIN = """
+  UPDATE outbox SET state = 'pending', sent_at = NULL
+  WHERE runtime_id = ? AND state = 'sent' AND refusal IS NULL
 """
 _CURSORS = "SELECT conversation_id, position FROM cursors WHERE runtime_id = :runtime_id"
 _SEE = """
@@ -126,3 +134,23 @@ def sender_of_envelope(tx: Tx, runtime_id: str, conversation_id: str, envelope_i
         {"runtime_id": runtime_id, "conversation_id": conversation_id, "envelope_id": envelope_id},
     )
     return row[0] if row is not None else None
+
+
+def known_epoch(tx: Tx, runtime_id: str) -> str | None:
+    """The life of the server's database that cursors and acknowledgements are of; None before the first."""
+    row = tx.one("SELECT epoch FROM server_epochs WHERE runtime_id = ?", (runtime_id,))
+    return row[0] if row is not None else None
+
+
+def keep_epoch(tx: Tx, runtime_id: str, epoch: str) -> None:
+    tx.run(_KEEP_EPOCH, (runtime_id, epoch))
+
+
+def forget_server(tx: Tx, runtime_id: str) -> None:
+    """What a server knew is not known to be with it any more: cursors, inventories, and what was sent.
+
+    What it refused for good stays refused. Envelopes and calls stay: what comes again is known.
+    """
+    tx.run("DELETE FROM cursors WHERE runtime_id = ?", (runtime_id,))
+    tx.run("DELETE FROM inventories WHERE runtime_id = ?", (runtime_id,))
+    tx.run(_SEND_AGAIN, (runtime_id,))

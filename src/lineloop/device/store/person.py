@@ -53,6 +53,10 @@ ON CONFLICT (runtime_id, root_id) DO UPDATE
    SET last_event_id = COALESCE(excluded.last_event_id, person_streams.last_event_id),
        updated_at = excluded.updated_at
 """
+_FORGET_ROOT = (
+    "DELETE FROM person_messages WHERE runtime_id = :runtime_id AND root_id = :root_id",
+    "UPDATE person_conversations SET held_from = NULL WHERE runtime_id = :runtime_id AND root_id = :root_id",
+)
 LAST_ORDINAL = 2**53
 
 
@@ -136,3 +140,9 @@ def save_stream(tx: Tx, runtime_id: str, root_id: str, event_id: str | None, now
     """Remembers up to where the stream has been kept; None only notes that it is followed."""
     params = {"runtime_id": runtime_id, "root_id": root_id, "last_event_id": event_id, "now_ms": now_ms}
     tx.run(_SAVE_STREAM, params)
+
+
+def forget_root(tx: Tx, runtime_id: str, root_id: str) -> None:
+    """Drops the kept messages of a root conversation and its process conversations."""
+    for statement in _FORGET_ROOT:
+        tx.run(statement, {"runtime_id": runtime_id, "root_id": root_id})

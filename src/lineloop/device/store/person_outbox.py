@@ -54,6 +54,19 @@ SELECT * FROM (
  ORDER BY o.position
 """
 
+# Of an answer nothing is kept that would tell.
+_LOST = f"""
+SELECT {_COLUMNS} FROM person_outbox AS o
+ WHERE o.runtime_id = :runtime_id AND o.kind = 'speak' AND o.state = 'sent' AND o.refusal IS NULL
+   AND (o.conversation_id = :root_id OR o.conversation_id IN
+     (SELECT c.conversation_id FROM person_conversations AS c
+       WHERE c.runtime_id = :runtime_id AND c.root_id = :root_id))
+   AND o.message_id IS NOT NULL AND NOT EXISTS
+     (SELECT 1 FROM person_messages AS m WHERE m.runtime_id = :runtime_id AND m.message_id = o.message_id)
+ ORDER BY o.position DESC LIMIT :limit
+"""
+_REFUSE_LOST = "UPDATE person_outbox SET refusal = :code WHERE runtime_id = :runtime_id AND id = :id"
+
 
 @record
 class Saying:
@@ -136,6 +149,16 @@ def settle(
 def by_key(tx: Tx, runtime_id: str, conversation_id: str, key: str) -> Saying | None:
     row = tx.one(_BY_KEY, {"runtime_id": runtime_id, "conversation_id": conversation_id, "key": key})
     return None if row is None else _saying(row)
+
+
+def lost(tx: Tx, runtime_id: str, root_id: str, limit: int) -> list[Saying]:
+    """What was sent and is not among the kept messages of a root conversation."""
+    rows = tx.all(_LOST, {"runtime_id": runtime_id, "root_id": root_id, "limit": limit})
+    return [_saying(row) for row in rows]
+
+
+def refuse_lost(tx: Tx, runtime_id: str, outbox_id: str, code: str) -> None:
+    tx.run(_REFUSE_LOST, {"runtime_id": runtime_id, "id": outbox_id, "code": code})
 
 
 def refused(tx: Tx, runtime_id: str, key: str, limit: int) -> list[Saying]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -65,16 +66,31 @@ class Intake:
         self._held: dict[str, deque[_Read]] = {}
         # How many messages of a conversation that are no query are being stored.
         self._storing: Counter[str] = Counter()
+        # What came before it is known which server that is.
+        self._early: list[Callable[[], None]] | None = None
         self._closed = False
 
     @property
     def idle(self) -> bool:
         """Whether nothing is held back."""
-        return not self._held
+        return not self._held and self._early is None
 
-    def connected(self) -> None:
-        """A new connection delivers anew from what the server knows to be committed."""
+    def connected(self, *, known: bool) -> None:
+        """A new connection delivers anew from what the server knows to be committed. Unless the server is
+        `known`, what comes waits for `begin`.
+        """
         self._previous.clear()
+        self._early = None if known else []
+
+    def begin(self) -> None:
+        """Takes what has come, in order, and everything from now on."""
+        early, self._early = self._early or [], None
+        for one in early:
+            one()
+
+    def disconnected(self) -> None:
+        """What was not taken is delivered again."""
+        self._early = None
 
     def close(self) -> None:
         """Take nothing more; what was not taken is delivered again to the next process."""
@@ -82,6 +98,9 @@ class Intake:
 
     def take(self, messages: list[Message]) -> None:
         """Queues each message now, so that those of one push share a commit."""
+        if self._early is not None:
+            self._early.append(lambda: self.take(messages))
+            return
         for message in messages:
             if message.offset is None or self._closed:
                 continue
@@ -205,6 +224,9 @@ class Intake:
 
     def greet(self, participants: list[LinkParticipant]) -> None:
         """Operators that have become active are told their inventory, unless they know it."""
+        if self._early is not None:
+            self._early.append(lambda: self.greet(participants))
+            return
         for participant in participants:
             if participant.actor.operator_key is not None:
                 self.publish(str(participant.actor), participant.conversation_id)
@@ -212,6 +234,9 @@ class Intake:
     def forget(self, departed: list[LinkParticipant]) -> None:
         """Who left a conversation is told nothing there any more, until it comes back."""
         if self._closed:
+            return
+        if self._early is not None:
+            self._early.append(lambda: self.forget(departed))
             return
         gone = [(str(one.actor), one.conversation_id) for one in departed]
         decide = partial(registry.forget_agents, room=self._room, gone=gone)
