@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Generator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,12 @@ import httpx
 from playwright.sync_api import Page, expect
 from tests.blackbox.system import Json, System
 from tests.browser.shell import Shell
+from websockets.sync.client import connect
 
 TITLE = "A long talk"
 PERSON = {"kind": "user", "key": "local"}
-WRITERS = 8
+# As many share a commit.
+TOGETHER = 100
 TOKENS = ("The ", "report ", "says ", "that ", "**most** ", "of ", "it ", "is ", "`done`", ".\n\n")
 LAST_WORD = "Finished."
 
@@ -47,7 +48,7 @@ FRAMES = """() => {
 
 
 class LongConversation:
-    """`messages` messages between the person and an operator, made through the server's HTTP."""
+    """`messages` messages between the person and an operator, made through the operator's link."""
 
     def __init__(self, system: System, messages: int) -> None:
         self._messages = messages
@@ -58,22 +59,27 @@ class LongConversation:
         # What the person says to it makes the operator take part.
         greeting = {"key": "m0", "text": "Message 0.", "target": operator}
         system.call("POST", f"/conversations/{self._id}/messages", greeting)
-        self._http = httpx.Client(
-            base_url=system.ready["server_url"] + "/v1", headers={"Authorization": f"Bearer {token}"}
-        )
+        self._token, self._base = token, str(system.ready["server_url"]) + "/v1"
+        self._http = httpx.Client(base_url=self._base, headers={"Authorization": f"Bearer {token}"})
 
     def __enter__(self) -> LongConversation:
-        with ThreadPoolExecutor(WRITERS) as pool:
-            list(pool.map(self.speak, range(1, self._messages)))
+        address = self._base.replace("http", "ws", 1) + "/link"
+        with connect(address, compression=None, max_size=None, proxy=None) as link:
+            link.send(json.dumps({"hello": {"token": self._token, "protocol": 1}}))
+            for first in range(1, self._messages, TOGETHER):
+                numbers = range(first, min(first + TOGETHER, self._messages))
+                items = [{"conversation_id": self._id, **_message(number)} for number in numbers]
+                link.send(json.dumps({"id": first, "speak": items}))
+                while (frame := json.loads(link.recv(timeout=60))).get("id") != first:
+                    """What was said to the operator comes, too."""
+                assert all(result["ok"] for result in frame["results"]), frame
         return self
 
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
     def speak(self, number: int) -> None:
-        text = f"Message {number}. " + "It has some words and a little more. " * (number % 6)
-        body: Json = {"key": f"m{number}", "text": text, "target": PERSON}
-        self._post(f"/conversations/{self._id}/messages", body)
+        self._post(f"/conversations/{self._id}/messages", _message(number))
 
     def ask(self, text: str) -> str:
         """The operator asks the person for consent; answers the question's id."""
@@ -102,6 +108,11 @@ class LongConversation:
         stream = Stream(self._http, str(message["id"]), rate, rate * seconds)
         yield stream
         stream.join()
+
+
+def _message(number: int) -> Json:
+    text = f"Message {number}. " + "It has some words and a little more. " * (number % 6)
+    return {"key": f"m{number}", "text": text, "target": PERSON}
 
 
 class Stream:
