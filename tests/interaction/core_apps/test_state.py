@@ -320,3 +320,30 @@ async def test_what_was_read_here_the_server_hears_also_when_it_was_away(tmp_pat
             return (await world.server.http.get(place)).json()["read_ordinal"] == last
 
         await until(told)
+
+
+@pytest.mark.requirement("L303")
+async def test_who_takes_part_is_seen_brought_in_and_taken_out(tmp_path: Path) -> None:
+    async with full_world(tmp_path, person=True) as world:
+        page = await watching(world)
+        await patiently(world, lambda: entry(page, world.conversation_id))
+        named = {"conversation_id": world.conversation_id}
+
+        async def who() -> dict[str, bool]:
+            items = (await page.ask("participants.list", **named))["items"]
+            return {f"{one['kind']}/{one['key']}": one["owner"] for one in items}
+
+        assert (await who())["user/local"] is True
+        other = {"kind": "operator", "key": "gardener"}
+        for _ in range(2):
+            await page.act("invite", **named, participant=other)
+        assert (await who())["operator/gardener"] is False
+        await page.act("take_out", **named, participant=other)
+        assert "operator/gardener" not in await who()
+        with pytest.raises(Refused) as refused:
+            await page.act("take_out", **named, participant={"kind": "user", "key": "local"})
+        assert refused.value.code == "invalid_request"
+        assert entry(page, world.conversation_id)
+        with pytest.raises(Refused) as refused:
+            await page.act("invite", **named, participant=None)
+        assert refused.value.code == "invalid_request"

@@ -131,6 +131,7 @@ SHAPES: Mapping[str, Shape] = {
     ),
     "messages.subscribe": _ask({"subscription": is_name, "conversation_id": is_name}, audience=CORE),
     "messages.unsubscribe": _ask({"subscription": is_name}, audience=CORE),
+    "participants.list": _ask({"conversation_id": is_name}, audience=CORE),
     "questions.get": _ask({"question_id": is_name}, audience=CORE),
     # Runtime → app
     "init": _to_app(

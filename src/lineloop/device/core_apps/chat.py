@@ -54,6 +54,8 @@ class ChatSession:
             "mark_read": self._mark_read,
             "rename": self._rename,
             "archive": self._archive,
+            "invite": self._invite,
+            "take_out": self._take_out,
         }
 
     @property
@@ -66,6 +68,7 @@ class ChatSession:
             "messages.subscribe": self._subscribe,
             "messages.unsubscribe": self._unsubscribe,
             "questions.get": self._question,
+            "participants.list": self._participants,
             "action.dispatch": self._dispatch,
         }
 
@@ -183,6 +186,10 @@ class ChatSession:
     async def _question(self, payload: dict[str, Any]) -> dict[str, Any]:
         return (await self._side.question(payload["question_id"])).to_wire()
 
+    async def _participants(self, payload: dict[str, Any]) -> dict[str, Any]:
+        found = await self._side.members.listed(payload["conversation_id"])
+        return {"items": first_within(found, MAX_CONVERSATIONS_BYTES)}
+
     # ── actions ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _dispatch(self, payload: dict[str, Any]) -> dict[str, Any]:
@@ -232,3 +239,13 @@ class ChatSession:
         """`archived` false brings it back."""
         conversation_id = params.name("conversation_id")
         return await self._side.conversations.change(conversation_id, archived=params.flag("archived"))
+
+    async def _invite(self, params: Params) -> dict[str, Any]:
+        return await self._side.members.invite(params.name("conversation_id"), params.whom("participant"))
+
+    async def _take_out(self, params: Params) -> dict[str, Any]:
+        conversation_id, whom = params.name("conversation_id"), params.whom("participant")
+        await self._side.members.take_out(conversation_id, whom)
+        if whom == self._parts.person:
+            await self._side.conversations.left(conversation_id)
+        return {}

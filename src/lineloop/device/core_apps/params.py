@@ -54,6 +54,13 @@ class Params:
             raise _wrong(field, "true or false")
         return value
 
+    def whom(self, field: str) -> Actor:
+        """`{"kind", "key"}`."""
+        actor = self.actor(field)
+        if actor is None:
+            raise _wrong(field, "an actor")
+        return actor
+
     def actor(self, field: str) -> Actor | None:
         """`{"kind", "key"}`, or None when it is absent or null."""
         value = self._params.get(field)

@@ -212,6 +212,13 @@ class Conversations:
                 if ordinal == self._known[conversation_id].read_ordinal:
                     self._unsaid.discard(conversation_id)
 
+    async def left(self, conversation_id: str) -> None:
+        """The person takes no part any more: it is not listed, and what was kept of it is not shown."""
+        await self._foundation.write(lambda tx: store.forget_root(tx, self._runtime_id, conversation_id))
+        self._known.pop(conversation_id, None)
+        self._unsaid.discard(conversation_id)
+        self._tell()
+
     async def change(
         self, conversation_id: str, *, name: str | None = None, archived: bool | None = None
     ) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from lineloop.device.foundation import Foundation
 from lineloop.device.person.conversations import Conversations
 from lineloop.device.person.history import History
 from lineloop.device.person.keeping import Keeper
+from lineloop.device.person.members import Members
 from lineloop.device.person.outbox import Outbox
 from lineloop.device.person.recipients import Recipients
 from lineloop.device.person.streams import MAX_FOLLOWED, BeganAnew, Changed, Patched, Streams
@@ -67,6 +68,7 @@ class PersonSide:
             foundation, transport, self._loop, keep=keeper.keep, on_moved=self._streams_moved
         )
         self.history_pages = History(foundation, self._loop, self.streams, keeper)
+        self.members = Members(self._loop)
         self.conversations = Conversations(
             foundation, self._loop, self.streams, person or Actor("user", "local")
         )

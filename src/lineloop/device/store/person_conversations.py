@@ -50,6 +50,7 @@ _HELD = """
 UPDATE person_conversations SET held_from = :held_from
  WHERE runtime_id = :runtime_id AND conversation_id = :conversation_id
 """
+_FORGET_ROOT = "DELETE FROM person_conversations WHERE runtime_id = :runtime_id AND root_id = :root_id"
 _LAST = """
 SELECT ordinal, message FROM person_messages
  WHERE runtime_id = :runtime_id AND conversation_id = :conversation_id ORDER BY ordinal DESC LIMIT 1
@@ -120,6 +121,11 @@ def set_facts(tx: Tx, runtime_id: str, info: ConversationInfo) -> None:
         "archived_at": info.archived_at,
     }
     tx.run(_NAME, params)
+
+
+def forget_root(tx: Tx, runtime_id: str, root_id: str) -> None:
+    """The conversation with its process conversations is none of the person's any more."""
+    tx.run(_FORGET_ROOT, {"runtime_id": runtime_id, "root_id": root_id})
 
 
 def meet(tx: Tx, runtime_id: str, conversation_id: str, root_id: str, actor: str | None) -> None:

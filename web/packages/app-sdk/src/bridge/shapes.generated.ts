@@ -51,6 +51,7 @@ export const SHAPES: Readonly<Record<string, Shape>> = {
   "messages.search": ["to_runtime", true, {"words": "text"}, {"conversation_id": "name", "after": "text", "limit": "count"}, "core_apps"],
   "messages.subscribe": ["to_runtime", true, {"subscription": "name", "conversation_id": "name"}, {}, "core_apps"],
   "messages.unsubscribe": ["to_runtime", true, {"subscription": "name"}, {}, "core_apps"],
+  "participants.list": ["to_runtime", true, {"conversation_id": "name"}, {}, "core_apps"],
   "questions.get": ["to_runtime", true, {"question_id": "name"}, {}, "core_apps"],
   "init": ["to_app", false, {"app_scope": "name", "app_session_id": "name", "conversation_id": "name"}, {"app_version": "name", "instance_id": "name", "features": "names", "state": "anything"}],
   "tool.invoke": ["to_app", false, {"call_id": "name", "method": "name", "contract_version": "name", "params": "object"}],

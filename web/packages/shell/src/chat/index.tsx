@@ -21,6 +21,7 @@ import "./record.css";
 import "./narrow.css";
 
 const Search = lazy(() => import("./view/search.tsx").then((part) => ({ default: part.Search })));
+const Members = lazy(() => import("./view/members.tsx").then((part) => ({ default: part.Members })));
 
 export interface ChatProps {
   /** The chat's session with the Runtime; the same object for the life of the page. */
@@ -45,6 +46,7 @@ export function Chat({ core, docked, conversationId, onConversation }: ChatProps
   const [listShown, setListShown] = useState(false);
   const [workOpen, setWorkOpen] = useState(false);
   const [searching, setSearching] = useState(false);
+  const [membersOf, setMembersOf] = useState<string | null>(null);
   const [sought, setSought] = useState<Sought | null>(null);
   const fresh = beginning || conversationId === null;
   // Set by what the person chose here, never by what the frame opened: only then the focus follows.
@@ -96,6 +98,7 @@ export function Chat({ core, docked, conversationId, onConversation }: ChatProps
             workOpen={workOpen}
             onWork={() => setWorkOpen((before) => !before)}
             onList={() => setListShown(true)}
+            onMembers={() => setMembersOf(conversationId)}
           />
         )}
         <div className="conversation-body">
@@ -116,6 +119,11 @@ export function Chat({ core, docked, conversationId, onConversation }: ChatProps
           )}
         </div>
       </div>
+      {membersOf === null ? null : (
+        <Suspense>
+          <Members core={core} conversationId={membersOf} onClose={() => setMembersOf(null)} />
+        </Suspense>
+      )}
       {searching ? (
         <Suspense>
           <Search

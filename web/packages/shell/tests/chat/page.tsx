@@ -11,6 +11,10 @@ HTMLDialogElement.prototype.showModal ??= function showModal(this: HTMLDialogEle
   this.open = true;
 };
 
+HTMLDialogElement.prototype.close ??= function close(this: HTMLDialogElement) {
+  this.open = false;
+};
+
 /** The Runtime of the test that runs now. */
 export let core: FakeCore;
 /** The conversations that the person opened. */

@@ -1,7 +1,7 @@
 // The head of an open conversation: its title, which is changed where it stands, and what can be done with all of it.
 
 import { LoopError } from "@lineloop/ui-model";
-import { Archive, ArchiveRestore, ChevronLeft, PanelRight, Pencil } from "lucide-react";
+import { Archive, ArchiveRestore, ChevronLeft, PanelRight, Pencil, Users } from "lucide-react";
 import { useEffect, useRef, useState, type ReactNode } from "react";
 import type { ChatCore, ConversationRow } from "../../runtime/chat-core.ts";
 import { useText } from "../../i18n/index.ts";
@@ -19,11 +19,10 @@ export interface ConversationHeadProps {
   readonly workOpen: boolean;
   readonly onWork: () => void;
   readonly onList: () => void;
-  /** What else can be done, after renaming. */
-  readonly more?: readonly MenuEntry[];
+  readonly onMembers: () => void;
 }
 
-export function ConversationHead({ core, row, title, workOpen, onWork, onList, more = [] }: ConversationHeadProps) {
+export function ConversationHead({ core, row, title, workOpen, onWork, onList, onMembers }: ConversationHeadProps) {
   const t = useText();
   const [renaming, setRenaming] = useState<string | null>(null);
   const [failed, setFailed] = useState<string | null>(null);
@@ -54,7 +53,7 @@ export function ConversationHead({ core, row, title, workOpen, onWork, onList, m
       ? []
       : [
           { id: "rename", label: t("chat.rename"), icon: <Pencil size={15} aria-hidden />, act: () => setRenaming(row.id) },
-          ...more,
+          { id: "members", label: t("chat.members"), icon: <Users size={15} aria-hidden />, act: onMembers },
           archived
             ? { id: "back", label: t("chat.unarchive"), icon: <ArchiveRestore size={15} aria-hidden />, act: () => setArchived(row.id, false) }
             : { id: "archive", label: t("chat.archive"), icon: <Archive size={15} aria-hidden />, act: () => setArchived(row.id, true) },
