@@ -79,6 +79,12 @@ def _name(value: str) -> str:
     return value
 
 
+def _storable(value: str) -> str:
+    if "\0" in value:
+        raise PydanticCustomError("value_error", "a text with the character U+0000 cannot be stored")
+    return value
+
+
 def _meta(value: dict[str, Any]) -> dict[str, Any]:
     if value and len(codec.dumps(value).encode()) > MAX_META_BYTES:
         raise _over("meta_bytes", MAX_META_BYTES)
@@ -155,7 +161,8 @@ UserKey = Annotated[
     Field(min_length=1, max_length=MAX_PART_BYTES, json_schema_extra=body_schemas.USER_KEY),
     AfterValidator(_user_key),
 ]
-Id = Annotated[str, Field(min_length=1, max_length=128)]
+STORABLE = AfterValidator(_storable)
+Id = Annotated[str, Field(min_length=1, max_length=128), STORABLE]
 Meta = Annotated[dict[str, Any], AfterValidator(_meta)]
 ActorField = Annotated[Actor, PlainValidator(_actor), WithJsonSchema(body_schemas.ACTOR)]
 ActorPattern = Annotated[Actor, PlainValidator(_actor_pattern), WithJsonSchema(body_schemas.ACTOR_PATTERN)]
@@ -174,7 +181,7 @@ class Body(BaseModel):
 class ConversationBody(Body):
     """POST /v1/conversations; the same `key` of the same owner names the same conversation."""
 
-    name: Annotated[str, Field(max_length=MAX_NAME_LENGTH)] | None = None
+    name: Annotated[str, Field(max_length=MAX_NAME_LENGTH), STORABLE] | None = None
     key: Key | None = None
 
 
@@ -374,8 +381,8 @@ class TokenBody(Body):
 class ActorBody(Body):
     """PUT /v1/actors/{kind}/{key}"""
 
-    display_name: Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
-    description: Annotated[str, Field(max_length=2_000)] | None = None
+    display_name: Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH), STORABLE]
+    description: Annotated[str, Field(max_length=2_000), STORABLE] | None = None
     lease_ms: Annotated[int, Field(ge=1_000, le=MAX_LEASE_MS, strict=True), WHOLE]
 
 

@@ -165,8 +165,8 @@ class Edge:
 def _check_text(scope: Scope) -> None:
     """What is no UTF-8 names nothing; decoded leniently it would name something else."""
     path, query = scope.get("raw_path") or b"", scope.get("query_string") or b""
-    if b"%" in path and not _is_utf8(path):
-        raise LoopError("the path is no UTF-8", code=ErrorCode.ROUTE_NOT_FOUND)
+    if b"%" in path and (b"%00" in path or not _is_utf8(path)):
+        raise LoopError("the path is no UTF-8, or has a NUL", code=ErrorCode.ROUTE_NOT_FOUND)
     if b"%" in query and not _is_utf8(query):
         raise InvalidRequest("the query is no UTF-8")
 

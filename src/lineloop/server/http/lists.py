@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 from starlette.responses import Response
 
 from lineloop.kit import json
@@ -18,6 +19,15 @@ class Query(BaseModel):
     """What may stand after the `?` of a path; a route without a model of its own takes nothing there."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
+    free_texts: ClassVar[frozenset[str]] = frozenset()
+    """What is never compared with what is stored, and may hold any character."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _names_something(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, str) and "\0" in value and info.field_name not in cls.free_texts:
+            raise PydanticCustomError("value_error", "no text with the character U+0000 is stored")
+        return value
 
 
 class PageQuery(Query):

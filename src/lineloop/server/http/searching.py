@@ -26,6 +26,7 @@ class SearchQuery(Query):
     """`q` is free text; no character in it is special but the double quote."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["q"]})
+    free_texts = frozenset({"q"})
 
     q: Annotated[str | None, Field(max_length=MAX_QUERY_LENGTH)] = None
     conversation_id: Annotated[str | None, Field(max_length=128)] = None
