@@ -32,17 +32,18 @@ LOCAL_PAGES = Caps(connections=256, head_bytes=32 * 1024, frame_bytes=3 * 1024 *
 def bind(asked: int | None, data_dir: Path, name: str) -> socket.socket:
     """A bound loopback socket. An asked port must be free; a remembered one only matters when it is.
 
-    Raises CommandFailed (75) that names the taken port.
+    A remembered one that is taken stays remembered: pages and bookmarks wait at that address, and the next
+    start is there again. Raises CommandFailed (75) that names the taken port.
     """
+    remembered = remembered_port(data_dir, name) if asked is None else None
     if asked is None:
-        remembered = remembered_port(data_dir, name)
         found = (remembered and _try(remembered)) or _try(0)
     else:
         found = _try(asked)
     if found is None:
         hint = "Another program listens there; choose another port, or 0 for any free one."
         raise CommandFailed(f"port {asked} is taken", Exit.TEMPORARY, hint=hint)
-    if asked != 0:
+    if asked != 0 and remembered is None:
         remember_port(data_dir, name, port_of(found))
     return found
 
