@@ -1,18 +1,14 @@
 // The chat, docked beside an app or filling the window.
 
-import { LoopError } from "@lineloop/ui-model";
 import { Suspense, lazy, useCallback, useEffect, useRef, useState } from "react";
 import type { ChatCore, ChatState } from "../runtime/chat-core.ts";
 import { useText } from "../i18n/index.ts";
 import { useStore } from "../runtime/store.ts";
 import { loadMarkdownSoon } from "./blocks/lazy-markdown.tsx";
-import { FRESH, Memory, addressed, type Recipient } from "./model/memory.ts";
-import { Beginning } from "./view/beginning.tsx";
-import { Composer, type ComposerHandle } from "./view/composer.tsx";
-import { hasKeyboard } from "./view/composing.ts";
-import { ConnectionNote } from "./view/connection-note.tsx";
+import { Memory } from "./model/memory.ts";
 import { ConversationHead } from "./view/conversation-head.tsx";
 import { ConversationList, titleOf } from "./view/conversation-list.tsx";
+import { FreshChat } from "./view/fresh-chat.tsx";
 import { OpenChat, type Sought } from "./view/open-chat.tsx";
 import "./chat.css";
 import "./talk.css";
@@ -138,65 +134,6 @@ export function Chat({ core, docked, conversationId, onConversation }: ChatProps
         </Suspense>
       ) : null}
     </section>
-  );
-}
-
-interface FreshChatProps {
-  readonly core: ChatCore;
-  readonly state: ChatState | null;
-  readonly memory: Memory;
-  readonly onBegun: (conversationId: string) => void;
-}
-
-/** Makes the conversation with its first words. Whoever looks elsewhere by then stays there. */
-function FreshChat({ core, state, memory, onBegun }: FreshChatProps) {
-  const composer = useRef<ComposerHandle>(null);
-  const here = useRef(true);
-  // The conversation that was made for words which were then not accepted: they go there when sent again.
-  const made = useRef<string | null>(null);
-  const [making, setMaking] = useState<{ busy: boolean; failed: string | null }>({ busy: false, failed: null });
-  useEffect(() => {
-    here.current = true;
-    if (hasKeyboard()) composer.current?.focus();
-    return () => {
-      here.current = false;
-    };
-  }, []);
-
-  const send = async (text: string, recipient: Recipient | null) => {
-    setMaking({ busy: true, failed: null });
-    try {
-      const id = (made.current ??= (await core.dispatch("create_conversation", {}))["id"] as string);
-      core.say({ conversation_id: id, text, ...addressed(recipient, state) });
-      made.current = null;
-      if (recipient !== null) memory.keepRecipient(id, recipient);
-      if (here.current) onBegun(id);
-    } catch (error) {
-      if (!(error instanceof LoopError)) throw error;
-      memory.keepDraft(FRESH, text);
-      composer.current?.edit(text);
-      setMaking({ busy: false, failed: error.code });
-    }
-  };
-
-  return (
-    <div className="centre">
-      <Beginning state={state} failed={making.failed} onPick={(text) => composer.current?.edit(text)} />
-      <ConnectionNote core={core} />
-      <Composer
-        ref={composer}
-        conversationId={FRESH}
-        memory={memory}
-        state={state}
-        busy={making.busy}
-        running={null}
-        lastSaid={() => null}
-        onSend={(text, recipient) => {
-          void send(text, recipient);
-          return null;
-        }}
-      />
-    </div>
   );
 }
 

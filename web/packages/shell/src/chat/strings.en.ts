@@ -69,7 +69,6 @@ export const chat = {
   "chat.begin.example_3": "Focus for 10 minutes: tidy the desk",
   "chat.begin.demo": "Demo: no model is connected. Answers come from a small built-in script.",
   "chat.begin.model": "Answers come from {model}.",
-  "chat.begin.failed": "Not sent; your words are kept, send them again:",
   "chat.thinking": "Thinking …",
   "chat.quiet": "quiet for {time}",
   "chat.stop": "Stop",

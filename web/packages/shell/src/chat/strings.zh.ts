@@ -68,7 +68,6 @@ export const chat: Translation<typeof english> = {
   "chat.begin.example_3": "专注 10 分钟：整理桌面",
   "chat.begin.demo": "演示：还没有连接模型，回答来自内置的小脚本。",
   "chat.begin.model": "回答来自 {model}。",
-  "chat.begin.failed": "会话没有建成。你写的话还在，请再发一次。",
   "chat.thinking": "正在思考……",
   "chat.quiet": "已 {time} 没有动静",
   "chat.stop": "停止",

@@ -5,6 +5,7 @@
 
 import type { JsonObject } from "@lineloop/ui-model";
 import type { Readable } from "./store.ts";
+import { freshId } from "./time.ts";
 import { MAX_FRAME_BYTES, isTooLarge } from "./wire.ts";
 
 /** What one saying may hold, as JSON: a frame with room for everything beside the words. */
@@ -73,6 +74,11 @@ export interface ChatState {
 export const FIRST_THERE = "first_there";
 export type Target = ActorName | typeof FIRST_THERE;
 
+/** Stands for a conversation that is made with the first words said in it: say them to it, and look into `made`. */
+export type Place = `place_${string}`;
+export const newPlace = (): Place => freshId("place") as Place;
+export const isPlace = (conversationId: string): conversationId is Place => conversationId.startsWith("place_");
+
 /** The first operator that is there; else the first that is known. */
 export function firstThere(state: ChatState): ActorName | null {
   const first = state.recipients.find((one) => one.online) ?? state.recipients[0];
@@ -83,6 +89,7 @@ export function firstThere(state: ChatState): ActorName | null {
 export interface Waiting {
   /** Made by the page; the Runtime takes a key once, so it is safe to send it again. */
   readonly key: string;
+  /** A Place until its conversation is made. */
   readonly conversation_id: string;
   readonly text: string;
   readonly target: Target | null;
@@ -106,6 +113,8 @@ export interface ChatCore {
   readonly state: Readable<ChatState | null>;
   /** The outbox of the page, oldest first, over all conversations. */
   readonly outbox: Readable<readonly Waiting[]>;
+  /** The conversations that were made in this page for words said to a Place. */
+  readonly made: Readable<ReadonlyMap<Place, string>>;
 
   /**
    * Keeps it, sends it now or later, exactly once. Answers the key.

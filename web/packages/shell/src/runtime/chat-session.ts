@@ -25,9 +25,19 @@ export function openChat(client: RuntimeClient, storage: Storage, time: Time): C
         session.request("action.dispatch", { id: entry.key, action: "say", params: sayParams(entry, target) });
       return entry.target === FIRST_THERE ? whoIsFirst(state).then(say) : say(entry.target);
     },
+    make: async (place) => {
+      const params = { key: place };
+      const made = await session.request("action.dispatch", { id: place, action: "create_conversation", params });
+      return String(made["id"]);
+    },
   });
   const take = (value: unknown) => {
-    if (isObject(value) && Array.isArray(value["conversations"])) state.set(value as unknown as ChatState);
+    if (!isObject(value) || !Array.isArray(value["conversations"])) return;
+    const before = state.get();
+    state.set(value as unknown as ChatState);
+    // A conversation needs the server: what waits for it does so no longer than that is away.
+    const isBack = before !== null && !isServerThere(before) && isServerThere(value as unknown as ChatState);
+    if (isBack && session.init.get() !== null) outbox.open(true);
   };
   session.init.subscribe(() => {
     const init = session.init.get();
@@ -39,6 +49,7 @@ export function openChat(client: RuntimeClient, storage: Storage, time: Time): C
     link: client.link,
     state,
     outbox: outbox.entries,
+    made: outbox.made,
     say: (saying) => outbox.say(saying),
     again: (key) => outbox.again(key),
     discard: (key) => outbox.discard(key),
@@ -49,6 +60,8 @@ export function openChat(client: RuntimeClient, storage: Storage, time: Time): C
     reloadOutbox: () => outbox.reload(),
   };
 }
+
+const isServerThere = (state: ChatState): boolean => state.connection?.state === "online";
 
 /** Resolves as soon as the Runtime can say who is there. */
 function whoIsFirst(state: Readable<ChatState | null>): Promise<ActorName | null> {

@@ -5,7 +5,7 @@
 // nothing is promised which a reload would lose. What can never be sent is refused here and holds nothing back.
 
 import { LoopError, isObject, type JsonObject } from "@lineloop/ui-model";
-import { FIRST_THERE, isTooLong, type ActorName, type Saying, type Target, type Waiting } from "./chat-core.ts";
+import { FIRST_THERE, isPlace, isTooLong, type ActorName, type Place, type Saying, type Target, type Waiting } from "./chat-core.ts";
 import { Store } from "./store.ts";
 import { freshId, type Time } from "./time.ts";
 import { tooLarge } from "./wire.ts";
@@ -19,6 +19,8 @@ export interface OutboxParts {
   readonly time: Time;
   /** Resolves when the Runtime has committed it; rejects with LoopError. */
   readonly deliver: (entry: Waiting) => Promise<unknown>;
+  /** Resolves with the conversation of a place, the same one however often it is asked; rejects with LoopError. */
+  readonly make: (place: Place) => Promise<string>;
 }
 
 interface Kept extends Waiting {
@@ -28,6 +30,7 @@ interface Kept extends Waiting {
 
 export class Outbox {
   readonly entries = new Store<readonly Waiting[]>([]);
+  readonly made = new Store<ReadonlyMap<Place, string>>(new Map());
   readonly #parts: OutboxParts;
   readonly #kept = new Map<string, Kept>();
   readonly #sending = new Set<string>();
@@ -149,15 +152,26 @@ export class Outbox {
   async #send(entry: Kept): Promise<void> {
     this.#sending.add(entry.key);
     try {
-      await this.#parts.deliver(entry);
+      if (isPlace(entry.conversation_id)) this.#move(entry.conversation_id, await this.#parts.make(entry.conversation_id));
+      else {
+        await this.#parts.deliver(entry);
+        this.discard(entry.key);
+      }
       this.#sending.delete(entry.key);
       this.#failures = 0;
-      this.discard(entry.key);
       this.#flush();
     } catch (error) {
       this.#sending.delete(entry.key);
       this.#fail(entry, error);
     }
+  }
+
+  /** Its conversation is there: what was said to the place is said to that. */
+  #move(place: Place, conversation_id: string): void {
+    for (const entry of [...this.#kept.values()]) {
+      if (entry.conversation_id === place) this.#keep({ ...entry, conversation_id });
+    }
+    this.made.update((made) => new Map([...made, [place, conversation_id]]));
   }
 
   #fail(entry: Kept, error: unknown): void {

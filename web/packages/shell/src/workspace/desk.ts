@@ -5,7 +5,7 @@
 // conversation is its own at once, so that a click never waits.
 
 import type { JsonObject } from "@lineloop/ui-model";
-import type { ChatCore, Connection, ModelChoice } from "../runtime/chat-core.ts";
+import { isPlace, newPlace, type ChatCore, type Connection, type ModelChoice, type Place } from "../runtime/chat-core.ts";
 import type { RuntimeClient } from "../runtime/client.ts";
 import { CoreSession } from "../runtime/core-session.ts";
 import { Store } from "../runtime/store.ts";
@@ -52,6 +52,8 @@ export class Desk {
   // A conversation that was chosen while the Runtime was away is told when it is back.
   #untold: { readonly kind: Intent; readonly conversation_id: string } | null = null;
   #foreground = "";
+  /** Of the conversation that an app is to be opened in, until it is there. */
+  #place: Place | null = null;
   #listed: ReadonlySet<string> | null = null;
 
   constructor(client: RuntimeClient, chat: ChatCore, storage: Storage, time: Time = PAGE_TIME) {
@@ -106,9 +108,12 @@ export class Desk {
     try {
       let conversation_id = this.conversation.get();
       if (conversation_id === null) {
-        const made = await this.chat.dispatch("create_conversation", { name: title });
+        // Tried again after an answer that was lost it is the same conversation.
+        this.#place ??= newPlace();
+        const made = await this.chat.dispatch("create_conversation", { key: this.#place, name: title });
         conversation_id = typeof made["id"] === "string" ? made["id"] : null;
         if (conversation_id === null) return;
+        this.#place = null;
         this.#keep(conversation_id);
       }
       await this.client.request("apps.launch", { app_scope, conversation_id });
@@ -196,7 +201,9 @@ export class Desk {
     const listed = new Set(state.conversations.map((row) => row.id));
     const isGone = now !== null && !listed.has(now) && (this.#listed === null || this.#listed.has(now));
     this.#listed = listed;
-    if (now === null || isGone) this.#keep(state.conversations[0]?.id ?? null);
+    // Where first words wait for their conversation the page stays: the chat goes on to it when it is made.
+    const waits = this.chat.outbox.get().some((one) => isPlace(one.conversation_id));
+    if (isGone || (now === null && !waits)) this.#keep(state.conversations[0]?.id ?? null);
   }
 
   #kept(): string | null {

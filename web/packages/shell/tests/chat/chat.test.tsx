@@ -7,8 +7,8 @@ import { StrictMode } from "react";
 import { describe, expect, test } from "vitest";
 import { announcement } from "../../src/runtime/announce.ts";
 import { FIRST_THERE } from "../../src/runtime/chat-core.ts";
-import { ASSISTANT, Later, ROOT, block, call, chatState, held, message, said, stamp } from "./fake-core.ts";
-import { Page, button, core, eachInItsOwnPage, field, log, opened, press, show, tell, write } from "./page.tsx";
+import { ASSISTANT, ROOT, block, call, chatState, held, message, said, stamp } from "./fake-core.ts";
+import { Page, button, core, eachInItsOwnPage, field, log, opened, press, show, startOver, tell, write } from "./page.tsx";
 
 eachInItsOwnPage();
 
@@ -40,8 +40,6 @@ describe("conversations", () => {
   });
 
   test("[L183] one that is made in the background does not take the person away", async () => {
-    const made = new Later();
-    core.answers.set("create_conversation", () => made.promise);
     show();
     fireEvent.click(button("New conversation"));
     write("a new thing");
@@ -49,7 +47,7 @@ describe("conversations", () => {
     fireEvent.click(button(/Garden/));
     const row = { id: "conv_c", title: "A new thing", name: null, created_at: stamp(9), last_at: stamp(9), last_ordinal: 1, unread: 1 };
     await tell(() => {
-      made.answer({ id: "conv_c" });
+      core.make("conv_c");
       core.state.set(chatState({ conversations: [row, ...chatState().conversations] }));
     });
     expect(opened).toEqual(["conv_b"]);
@@ -58,29 +56,53 @@ describe("conversations", () => {
   });
 
   test("[L184] refused first words are shown with their error, and go again into the same conversation", async () => {
-    core.answers.set("create_conversation", () => ({ id: "conv_c" }));
     show(null);
     write("first words");
     press("Enter");
-    await waitFor(() => expect(opened).toEqual(["conv_c"]));
+    await tell(() => core.make("conv_c"));
+    expect(opened).toEqual(["conv_c"]);
     await tell(() => core.snapshot({}, "conv_c"));
     await tell(() => core.outbox.update(([one]) => (one === undefined ? [] : [{ ...one, state: "refused", code: "overloaded" }])));
     expect(screen.getByRole("alert").textContent).toContain("Not sent: there is too much to do just now. overloaded");
     fireEvent.click(button("Try again"));
     expect(core.asks("again")).toEqual([{ key: "key_1" }]);
-    expect(core.asks("create_conversation")).toHaveLength(1);
     expect(core.outbox.get()).toMatchObject([{ conversation_id: "conv_c", state: "waiting" }]);
   });
 
-  test("one that cannot be made keeps the words where they were written", async () => {
-    const made = new Later();
-    core.answers.set("create_conversation", () => made.promise);
+  test("one that cannot be made yet has its words, also after a reload, and is opened when it is made", async () => {
+    core.link.set("gone");
     show(null);
     write("first words");
     press("Enter");
-    await tell(() => made.refuse("connection_lost"));
-    expect(field().value).toBe("first words");
-    expect(screen.getByRole("alert").textContent).toContain("connection_lost");
+    write("and more");
+    press("Enter");
+    expect([field().value, field().disabled]).toEqual(["", false]);
+    const kept = core.outbox.get();
+    startOver();
+    core.outbox.set(kept);
+    show(null);
+    expect(within(log()).getAllByRole("article").map((one) => one.textContent)).toEqual([
+      expect.stringMatching(/first words.*Waits to be sent/) as string,
+      expect.stringMatching(/and more.*Waits to be sent/) as string,
+    ]);
+    write("not sent");
+    await tell(() => core.make("conv_c"));
+    expect([opened, field().value]).toEqual([["conv_c"], "not sent"]);
+    expect(document.activeElement).toBe(field());
+  });
+
+  test("one that is refused says why, and its words can be sent again, taken back or thrown away", async () => {
+    show(null);
+    write("first words");
+    press("Enter");
+    await tell(() => core.outbox.update((kept) => kept.map((one) => ({ ...one, state: "refused", code: "forbidden" }))));
+    expect(screen.getByRole("alert").textContent).toContain("forbidden");
+    fireEvent.click(button("Try again"));
+    expect(core.asks("again")).toEqual([{ key: "key_1" }]);
+    await tell(() => core.outbox.update((kept) => kept.map((one) => ({ ...one, state: "refused", code: "forbidden" }))));
+    fireEvent.click(button("Edit"));
+    expect([field().value, core.outbox.get()]).toEqual(["first words", []]);
+    expect(button("What can you do here?")).toBeTruthy();
   });
 
   test("what was read is told once, with the newest message in sight", async () => {
@@ -112,7 +134,7 @@ describe("writing", () => {
     show(null);
     write("a".repeat(2_000_000));
     press("Enter");
-    expect(core.asks("create_conversation")).toEqual([]);
+    expect(core.outbox.get()).toEqual([]);
     expect(screen.getByRole("alert").textContent).toContain("it is too long");
   });
 
@@ -129,18 +151,16 @@ describe("writing", () => {
     expect(screen.queryByRole("alert")).toBeNull();
   });
 
-  test("first words without room go, sent again, into the conversation that was made for them", async () => {
-    core.answers.set("create_conversation", () => ({ id: "conv_c" }));
+  test("first words without room stay where they were written, too", () => {
     core.full = true;
     show(null);
     write("first words");
     press("Enter");
-    await waitFor(() => expect(screen.getByRole("alert").textContent).toContain("no room"));
+    expect(screen.getByRole("alert").textContent).toContain("no room");
     expect(field().value).toBe("first words");
     core.full = false;
     press("Enter");
-    await waitFor(() => expect(opened).toEqual(["conv_c"]));
-    expect(core.asks("create_conversation")).toHaveLength(1);
+    expect(core.outbox.get()).toMatchObject([{ text: "first words" }]);
   });
 
   test("a suggestion chosen twice is there once", () => {

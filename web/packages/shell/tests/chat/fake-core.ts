@@ -1,7 +1,8 @@
 // A Runtime that does what the test says: it notes what is asked and tells what it is told to tell.
 
 import { LoopError, emptyContent, type Block, type ErrorCode, type Json, type JsonObject } from "@lineloop/ui-model";
-import type { ActorName, ChatCore, ChatState, LinkPhase, Saying, Waiting } from "../../src/runtime/chat-core.ts";
+import type { ActorName, ChatCore, ChatState, LinkPhase, Place, Saying, Waiting } from "../../src/runtime/chat-core.ts";
+import { isPlace } from "../../src/runtime/chat-core.ts";
 import { Store } from "../../src/runtime/store.ts";
 import type { Call, HeldSaying, Message, Snapshot } from "../../src/chat/model/wire.ts";
 
@@ -25,6 +26,7 @@ export class FakeCore implements ChatCore {
   readonly link = new Store<LinkPhase>("online");
   readonly state = new Store<ChatState | null>(chatState());
   readonly outbox = new Store<readonly Waiting[]>([]);
+  readonly made = new Store<ReadonlyMap<Place, string>>(new Map());
   /** Every request and action, in order; an action's type is its name. */
   readonly asked: Asked[] = [];
   readonly answers = new Map<string, Answerer>();
@@ -51,6 +53,14 @@ export class FakeCore implements ChatCore {
 
   discard(key: string): void {
     this.outbox.update((kept) => kept.filter((one) => one.key !== key));
+  }
+
+  /** The conversation of the words that wait for one is made. */
+  make(conversation_id: string): void {
+    const place = this.outbox.get().map((one) => one.conversation_id).find(isPlace);
+    if (place === undefined) throw new Error("nothing waits for a conversation");
+    this.outbox.update((kept) => kept.map((one) => (one.conversation_id === place ? { ...one, conversation_id } : one)));
+    this.made.update((made) => new Map([...made, [place, conversation_id]]));
   }
 
   dispatch(action: string, params: JsonObject): Promise<JsonObject> {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { FIRST_THERE } from "../../src/runtime/chat-core.ts";
+import { FIRST_THERE, newPlace } from "../../src/runtime/chat-core.ts";
 import { openChat } from "../../src/runtime/chat-session.ts";
 import { FakeStorage, settle, World, type FakeSocket } from "../world.ts";
 
@@ -184,6 +184,46 @@ describe("what a person says", () => {
     const again = chat.inner("action.dispatch");
     expect(again).toHaveLength(1);
     expect(again[0]?.payload["id"]).toBe(key);
+  });
+
+  test("first makes its conversation, once however often it is asked, and is then said in it in order", async () => {
+    const before = new Chat();
+    const place = newPlace();
+    const first = before.core.say({ conversation_id: place, text: "one" });
+    await before.open();
+    before.core.say({ conversation_id: place, text: "two" });
+    expect(before.inner("action.dispatch").map((one) => one.payload)).toEqual([
+      { id: place, action: "create_conversation", params: { key: place } },
+    ]);
+    // The page is loaded again before the answer was there.
+    const chat = new Chat(before.storage);
+    await chat.open();
+    const [asked] = chat.inner("action.dispatch");
+    expect(asked?.payload).toEqual({ id: place, action: "create_conversation", params: { key: place } });
+    chat.answer(asked?.id, { id: "c7" });
+    await settle();
+    expect(chat.core.made.get().get(place)).toBe("c7");
+    expect(chat.core.outbox.get().map((one) => [one.conversation_id, one.text])).toEqual([["c7", "one"], ["c7", "two"]]);
+    expect(chat.inner("action.dispatch")[1]?.payload).toMatchObject({ id: first, action: "say", params: { text: "one" } });
+    chat.lose();
+    await chat.world.time.advance(400);
+    await chat.open();
+    expect(chat.inner("action.dispatch").map((one) => one.payload["action"])).toEqual(["say"]);
+  });
+
+  test("waits for the server to make its conversation no longer than that is away", async () => {
+    const chat = new Chat();
+    await chat.open();
+    chat.core.say({ conversation_id: newPlace(), text: "one" });
+    const subscription = chat.inner("state.subscribe")[0]?.payload["subscription"];
+    const stands = (state: string) =>
+      chat.say("state.changed", { subscription, state: { conversations: [], connection: { state } } });
+    stands("offline");
+    chat.refuse(chat.inner("action.dispatch")[0]?.id, "connection_lost");
+    await settle();
+    expect(chat.inner("action.dispatch")).toHaveLength(1);
+    stands("online");
+    expect(chat.inner("action.dispatch")).toHaveLength(2);
   });
 
   test("is kept when refused, until tried again or discarded, also when the storage has become full", async () => {

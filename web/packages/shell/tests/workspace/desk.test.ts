@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { newPlace } from "../../src/runtime/chat-core.ts";
 import { openChat } from "../../src/runtime/chat-session.ts";
 import { Desk } from "../../src/workspace/desk.ts";
 import { FakeStorage, settle, World } from "../world.ts";
@@ -48,6 +49,14 @@ test("a page begins with the conversation it had, else the newest", async () => 
   page.desk.openConversation("c2");
   const again = new Desk(page.client, page.chat, page.storage);
   expect(again.conversation.get()).toBe("c2");
+});
+
+test("a page in which first words wait for their conversation stays with them when it is listed", async () => {
+  const page = new Page();
+  await page.begin([]);
+  page.chat.say({ conversation_id: newPlace(), text: "first words" });
+  await page.list(["c1"]);
+  expect(page.desk.conversation.get()).toBeNull();
 });
 
 test("a conversation that is gone is left for the newest; one that was just made is not", async () => {
@@ -121,7 +130,7 @@ test("an app that is opened without any conversation gets one first", async () =
   expect(page.desk.launching.get()).toBe("pomodoro");
   const frame = page.socket.sent.findLast((sent) => sent.type === "frame");
   const asked = JSON.parse(String(frame?.payload["text"])) as { id: string; payload: unknown };
-  expect(asked.payload).toMatchObject({ action: "create_conversation", params: { name: "Pomodoro" } });
+  expect(asked.payload).toMatchObject({ action: "create_conversation", params: { name: "Pomodoro", key: expect.stringMatching(/^place_/) } });
   const text = JSON.stringify({ v: 1, reply_to: asked.id, ok: { id: "c7" } });
   page.socket.event("frame", { session: "s", text });
   await settle();

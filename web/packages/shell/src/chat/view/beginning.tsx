@@ -2,18 +2,15 @@
 
 import { DEMO, type ChatState } from "../../runtime/chat-core.ts";
 import { useText } from "../../i18n/index.ts";
-import { refusalText } from "../model/refusal-words.ts";
 
 export interface BeginningProps {
   readonly state: ChatState | null;
-  /** Why the last attempt failed; null when there was none. */
-  readonly failed: string | null;
   readonly onPick: (text: string) => void;
 }
 
 const EXAMPLES = ["chat.begin.example_1", "chat.begin.example_2", "chat.begin.example_3"] as const;
 
-export function Beginning({ state, failed, onPick }: BeginningProps) {
+export function Beginning({ state, onPick }: BeginningProps) {
   const t = useText();
   const model = state?.model ?? null;
   return (
@@ -32,11 +29,6 @@ export function Beginning({ state, failed, onPick }: BeginningProps) {
       {model === null ? null : (
         <p className="beginning-model">
           {model.target === DEMO ? t("chat.begin.demo") : t("chat.begin.model", { model: model.label })}
-        </p>
-      )}
-      {failed === null ? null : (
-        <p className="beginning-failed" role="alert">
-          {t("chat.begin.failed")} {refusalText(t, failed)} <code>{failed}</code>
         </p>
       )}
     </div>

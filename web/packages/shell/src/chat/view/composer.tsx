@@ -20,7 +20,6 @@ export interface ComposerProps {
   readonly conversationId: string;
   readonly memory: Memory;
   readonly state: ChatState | null;
-  readonly busy: boolean;
   /** The newest Run that works here; it can be stopped when nothing is written. */
   readonly running: string | null;
   /** What ↑ brings back. */
@@ -33,7 +32,7 @@ export interface ComposerProps {
 const LINES_AT_MOST = 9;
 
 export function Composer(props: ComposerProps) {
-  const { conversationId, memory, state, busy, running, lastSaid, onSend, ref } = props;
+  const { conversationId, memory, state, running, lastSaid, onSend, ref } = props;
   const t = useText();
   const field = useRef<HTMLTextAreaElement>(null);
   const [text, setText] = useState(() => memory.draft(conversationId));
@@ -60,7 +59,7 @@ export function Composer(props: ComposerProps) {
   }, []);
 
   const send = () => {
-    if (text.trim() === "" || busy) return;
+    if (text.trim() === "") return;
     const code = isTooLong(text) ? "limit_exceeded" : onSend(text, recipient);
     if (code === null) write("");
     else setRefused(code);
@@ -101,7 +100,6 @@ export function Composer(props: ComposerProps) {
         placeholder={t("chat.write")}
         aria-label={t("chat.write")}
         enterKeyHint="send"
-        disabled={busy}
         onChange={(event) => write(event.target.value)}
         onKeyDown={onKeyDown}
       />
@@ -117,7 +115,7 @@ export function Composer(props: ComposerProps) {
         {stoppable ? (
           <StopInstead messageId={running} />
         ) : (
-          <button type="submit" className="send-button" disabled={text.trim() === "" || busy} aria-label={t("chat.send")}>
+          <button type="submit" className="send-button" disabled={text.trim() === ""} aria-label={t("chat.send")}>
             <ArrowUp size={18} aria-hidden />
           </button>
         )}

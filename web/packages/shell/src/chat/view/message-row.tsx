@@ -1,6 +1,6 @@
 // One row of the transcript: who, when, what, how it stands; and what one can do with it.
 
-import { PanelRight, RotateCcw, Square, X } from "lucide-react";
+import { PanelRight, Square } from "lucide-react";
 import { memo, useId, type ReactNode } from "react";
 import { useForms, useText } from "../../i18n/index.ts";
 import { FIRST_THERE } from "../../runtime/chat-core.ts";
@@ -10,12 +10,12 @@ import { rowIdOf } from "../blocks/reply-card.tsx";
 import { useKeyed } from "../model/keyed.ts";
 import { refusalText } from "../model/refusal-words.ts";
 import type { Row } from "../model/rows.ts";
-import type { SayingView } from "../model/transcript.ts";
 import { detailTarget, errorOf, isStreaming, readable, speakerOf, type Message } from "../model/wire.ts";
 import { CallLines } from "./call-line.tsx";
 import { useConversation } from "./context.ts";
 import { CopyButton } from "./copy-button.tsx";
 import { clockText, useNameOf } from "./names.ts";
+import { SayingView } from "./saying-view.tsx";
 import { useNow } from "./ticking.ts";
 
 export interface RowProps {
@@ -210,35 +210,9 @@ export function StopInstead({ messageId }: { readonly messageId: string }) {
 }
 
 function SayingRow({ id, joined }: { readonly id: string; readonly joined: boolean }) {
-  const t = useText();
-  const forms = useForms();
-  const { transcript } = useConversation();
+  const { core, transcript, edit } = useConversation();
   const saying = useKeyed(transcript.sayings, id);
   if (saying === undefined) return null;
-  return (
-    <article className="row row-person" data-saying={saying.state}>
-      {joined ? null : (
-        <header className="row-head">
-          <span className="row-name">{t("chat.you")}</span>
-          <time dateTime={saying.created_at}>{forms.time(Date.parse(saying.created_at))}</time>
-        </header>
-      )}
-      <div className="row-body">
-        <p className="block block-text">{saying.text}</p>
-      </div>
-      {saying.state === "refused" ? (
-        <Refused saying={saying} />
-      ) : (
-        <p className="saying-state">{t(`chat.saying.${saying.state}`)}</p>
-      )}
-    </article>
-  );
-}
-
-/** Not taken: the same words again under the same key, back into the composer, or away. */
-function Refused({ saying }: { readonly saying: SayingView }) {
-  const t = useText();
-  const { core, transcript, edit } = useConversation();
   const drop = () => {
     if (saying.by === "page") {
       core.discard(saying.key);
@@ -252,28 +226,5 @@ function Refused({ saying }: { readonly saying: SayingView }) {
     const to = target === null || target === FIRST_THERE ? {} : { target: { ...target } };
     core.dispatch("say", { ...words, ...to, ...(reply_to_id === null ? {} : { reply_to_id }) }).catch(() => undefined);
   };
-  return (
-    <div className="saying-refused" role="alert">
-      <span>
-        {t("chat.saying.refused")} {refusalText(t, saying.code)}{" "}
-        {saying.code === null ? null : <code>{saying.code}</code>}
-      </span>
-      <button type="button" className="button quiet small" onClick={again}>
-        <RotateCcw size={13} aria-hidden /> {t("chat.saying.again")}
-      </button>
-      <button
-        type="button"
-        className="button quiet small"
-        onClick={() => {
-          edit(saying.text);
-          drop();
-        }}
-      >
-        {t("chat.saying.edit")}
-      </button>
-      <button type="button" className="quiet-button" onClick={drop} aria-label={t("chat.saying.discard")}>
-        <X size={14} aria-hidden />
-      </button>
-    </div>
-  );
+  return <SayingView saying={saying} joined={joined} onAgain={again} onDrop={drop} onEdit={edit} />;
 }

@@ -110,7 +110,6 @@ export function OpenChat(props: OpenChatProps) {
           conversationId={conversationId}
           memory={memory}
           state={state}
-          busy={false}
           running={view.running.at(-1) ?? null}
           lastSaid={lastSaid}
           onSend={send}
