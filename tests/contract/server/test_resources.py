@@ -10,7 +10,10 @@ from tests.contract.server.calls import commit, get, poll, speak
 from lineloop.kit import json
 from lineloop.kit.faults import Faults
 from lineloop.protocol.actors import Actor
+from lineloop.protocol.fault_sites import FaultSite
 from lineloop.protocol.resources import CONVERSATION_KIND, participant
+from lineloop.server.store import conversations
+from lineloop.server.wakeup.bus import ConsumersChanged
 from lineloop.testing import until
 from lineloop.testing.server_world import ServerWorld
 
@@ -181,3 +184,36 @@ async def test_a_watch_from_a_forgotten_version_ends_with_expired(world: ServerW
     ) as stream:
         event = json.loads(await anext(stream.aiter_lines()))
         assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+
+
+@pytest.mark.requirement("L61")
+async def test_what_is_to_be_told_survives_a_store_that_fails_and_a_restart(world: ServerWorld) -> None:
+    failing = "server.notify.before_commit:raise:*"
+    await world.restart(faults=Faults(FaultSite, failing))
+    conversation = await world.conversation()
+    await speak(world.http, conversation, "a", target="operator/echo")
+    await world.advance(3)
+    assert world.faults.reached[FaultSite.SERVER_NOTIFY_BEFORE] > 1  # tried again and again
+    await world.restart(faults=Faults(FaultSite, failing))
+    await world.advance(3)
+    late = (await world.http.get("/metrics")).text
+    assert "lineloop_resources_late 1.0" in late
+    await world.restart(faults=Faults.none())
+    await world.advance(3)
+    line = participant(await stored(world, conversation), ECHO)
+    assert line is not None
+    assert (line.end_offset, line.committed) == (1, 0)
+    assert "lineloop_resources_late 0.0" in (await world.http.get("/metrics")).text
+
+
+@pytest.mark.requirement("L61")
+async def test_telling_again_what_has_not_changed_changes_nothing(world: ServerWorld) -> None:
+    conversation = await world.conversation()
+    await speak(world.http, conversation, "a", target="operator/echo")
+    await world.advance(1)
+    before = await stored(world, conversation)
+    for _ in range(2):
+        world.server.bus.publish(ConsumersChanged(conversation))
+        await world.server.commits.write(lambda tx: conversations.mark_to_notify(tx, conversation))
+        await world.advance(2)
+    assert await stored(world, conversation) == before
