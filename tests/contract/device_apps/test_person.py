@@ -25,7 +25,9 @@ from lineloop.testing.server_world import ServerWorld, server_world
 
 
 @asynccontextmanager
-async def person_of(server: ServerWorld, folder: Path) -> AsyncGenerator[tuple[PersonSide, AppsWorld]]:
+async def person_of(
+    server: ServerWorld, folder: Path, token: str | None = None
+) -> AsyncGenerator[tuple[PersonSide, AppsWorld]]:
     """A device with the local person's credential; entering it again on the same folder is a restart."""
     folder.mkdir(exist_ok=True)  # noqa: ASYNC240
 
@@ -34,7 +36,7 @@ async def person_of(server: ServerWorld, folder: Path) -> AsyncGenerator[tuple[P
 
     async with apps_world(folder, clock=server.clock, faults=Faults.none()) as world:
         await world.registry.load()
-        transport = InProcessTransport(asgi, server.server.open_link, server.admin_token)
+        transport = InProcessTransport(asgi, server.server.open_link, token or server.admin_token)
         person = PersonSide(world.foundation, transport, world.inbox, world.registry)
         await person.start()
         try:
@@ -166,6 +168,26 @@ async def test_what_the_server_refuses_does_not_stop_the_rest(tmp_path: Path) ->
             assert await person.refusal("con_unknown", "lost") == "conversation_not_found"
             assert await person.refusal(conversation, "heard") is None
             assert await said(server, conversation) == ["heard"]
+
+
+@pytest.mark.requirement("D103")
+async def test_a_credential_that_is_not_taken_makes_what_is_said_wait_and_refuses_nothing(
+    tmp_path: Path,
+) -> None:
+    async with server_world(tmp_path) as server:
+        conversation = await server.conversation()
+        async with person_of(server, tmp_path / "device", "not-the-one") as (person, _):
+            await person.say(conversation, "one", key="one")
+            await server.clock.advance(30)
+            assert await person.refusal(conversation, "one") is None
+            assert await person.unsent() == 1
+        async with person_of(server, tmp_path / "device") as (person, _):
+
+            async def sent() -> bool:
+                return await person.unsent() == 0
+
+            await until(sent)
+            assert await said(server, conversation) == ["one"]
 
 
 async def test_the_person_answers_a_question(tmp_path: Path) -> None:
