@@ -34,7 +34,7 @@ from lineloop.testing.server_world import ServerWorld
 async def test_a_viewer_sees_messages_patches_and_ends_as_they_happen(world: ServerWorld) -> None:
     conversation = await world.conversation()
     async with viewer(world.http, conversation) as reader:
-        assert await reader.until("ping") == {"ordinals": {conversation: 0}}
+        assert (await reader.until("ping"))["ordinals"] == {conversation: 0}
         spoken = await speak(world.http, conversation, "a", "hello")
         assert (await reader.until("message"))["message"] == spoken
         message = await open_stream(world.http, conversation)
@@ -89,7 +89,7 @@ async def test_process_conversations_are_covered_too(world: ServerWorld) -> None
         await speak(echo, child["id"], "work", "thinking")
         assert (await reader.until("message"))["message"]["conversation_id"] == child["id"]
         await world.advance(15)
-        assert await reader.until("ping") == {"ordinals": {root: 1, child["id"]: 1}}
+        assert (await reader.until("ping"))["ordinals"] == {root: 1, child["id"]: 1}
 
 
 @pytest.mark.requirement("L130")
@@ -196,7 +196,7 @@ async def test_an_operators_stream_leaves_out_the_workspaces_of_others(world: Se
     await speak(echo, places["echo"], "old", "secret before")
     grows = await open_stream(echo, places["echo"])
     async with viewer(planner, root) as reader:
-        assert await reader.until("ping") == {"ordinals": {root: 2, places["planner"]: 0}}
+        assert (await reader.until("ping"))["ordinals"] == {root: 2, places["planner"]: 0}
         await emit(echo, grows["id"], set_text(1, "secret draft"))
         await speak(echo, places["echo"], "new", "secret after")
         await emit(echo, grows["id"], append_text(2, "!"))
@@ -336,6 +336,30 @@ async def test_a_viewer_from_before_a_restore_forgets_and_is_given_everything(wo
     view, last_now = await _seen(world, path, last, 2, view)
     assert set(view.messages) == {first["id"], second["id"]}
     assert last_now != last
+
+
+@pytest.mark.requirement("T2")
+async def test_a_reader_that_sends_no_epoch_is_told_it_by_the_first_ping_of_each_connection(
+    world: ServerWorld,
+) -> None:
+    conversation = await world.conversation()
+    await speak(world.http, conversation, "a", "hello")
+    async with viewer(world.http, conversation) as reader:
+        kind, before = await reader.next()
+        assert kind == "ping"
+        assert before["epoch"]
+        last = reader.ids[-1]
+    await world.server.commits.write(
+        lambda tx: tx.execute("DELETE FROM meta WHERE name = 'server_epoch'"), "t"
+    )
+    await world.restart()
+    async with viewer(world.http, conversation, last) as reader:
+        kind, after = await reader.next()
+        assert kind == "ping"
+        assert after["epoch"] != before["epoch"]
+    # What it does then: forget, and open the stream as a new viewer.
+    async with viewer(world.http, conversation) as reader:
+        assert (await reader.until("message"))["message"]["key"] == "a"
 
 
 async def _seen(

@@ -40,6 +40,7 @@ LOOK_SECONDS = 5.0
 LAST_TRY_SECONDS = 2.0
 QUIT_WORDS = frozenset({"/quit", "/exit", "/q"})
 SAY = "/say "
+BEGAN_ANEW = "the server was put back to a backup; this is the conversation as it has it now"
 
 
 class ChatSession:
@@ -181,7 +182,9 @@ class ChatSession:
                 async for event in self._wire.follow(after):
                     attempt, self._trouble = 0, ""
                     after = event.id or after
-                    if event.message:
+                    if event.anew:
+                        self._begin_anew()
+                    elif event.message:
                         self._stay.extend(self._transcript.take_message(event.message))
                     elif event.patch:
                         self._stay.extend(self._transcript.take_patch(event.message_id, event.patch))
@@ -193,6 +196,12 @@ class ChatSession:
             self._changed.set()
             await self._clock.sleep(self._backoff.delay(attempt))
             attempt += 1
+
+    def _begin_anew(self) -> None:
+        """Nothing that was shown may be so any more; what was not sent yet still goes out."""
+        self._transcript = Transcript(self._wire.root_id, speakers=self._transcript.speakers)
+        self._waiting = Waiting(self._wire.to)
+        self._stay.append(Line(LineKind.NOTE, BEGAN_ANEW))
 
     async def _tick(self) -> None:
         while True:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
 from lineloop.cli.chat.speakers import Profile
+from lineloop.client.event_stream import epoch_of
 from lineloop.client.transport import Transport
 from lineloop.kit.json import loads
 from lineloop.protocol.actors import Actor
@@ -22,13 +23,14 @@ NAME = "Terminal"
 
 class Event(NamedTuple):
     """One stream event: a whole message, or a patch to a known one. `id` resumes after it; all empty =
-    connected.
+    connected. `anew`: the server was put back to a backup, and everything comes again.
     """
 
     id: str | None
     message: Message | None = None
     message_id: str = ""
     patch: dict[str, Any] | None = None
+    anew: bool = False
 
 
 class ChatWire:
@@ -75,7 +77,12 @@ class ChatWire:
         path = f"/v1/conversations/{segment(self.root_id)}/stream"
         async with self._transport.events(path, last_event_id=after) as stream:
             yield Event(None)  # connected, even when there is nothing to tell
+            known = epoch_of(after)
             async for event in stream:
+                epoch = epoch_of(event.id)
+                if known and epoch and epoch != known:
+                    yield Event(None, anew=True)
+                known = epoch or known
                 data = loads(event.data) if event.data else {}
                 match event.event:
                     case "message":

@@ -418,7 +418,7 @@ class Viewer:
     async def _ping(self) -> str:
         ordinals = await self._commits.read(lambda tx: conversations.highest_ordinals(tx, self._root_id))
         shown = {name: ordinal for name, ordinal in ordinals.items() if await self._sight.shows(name)}
-        return _event("ping", self._change, json.dumps({"ordinals": shown}))
+        return _event("ping", self._change, json.dumps({"ordinals": shown, "epoch": self._services.epoch}))
 
 
 def _groups(places: Sequence[Place]) -> Iterator[list[Place]]:
