@@ -21,6 +21,7 @@ from lineloop.kit.postgres.transaction import lock_number
 
 ECHO = "operator/echo"
 WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+REGISTERED = "SELECT display_name FROM actors WHERE kind = 'operator' AND key = 'echo'"
 Call = Callable[[], Awaitable[httpx.Response]]
 
 
@@ -129,3 +130,30 @@ async def test_a_conversation_is_archived_exactly_when_that_came_last(
         card = await get(place.http, f"/conversations/{root}")
         assert (card["name"], card["archived_at"] is None) == ("renamed", archived_first)
         assert card["last_ordinal"] == 4
+
+
+@pytest.mark.requirement("L9", "L133")
+async def test_servers_renew_one_registration_and_use_it_again_after_it_ran_out(
+    two: Pair, postgres_url: str
+) -> None:
+    async def live() -> list[list[str]]:
+        found = [await get(place.http, "/actors") for place in (two.a, two.b)]
+        return [[f"{one['kind']}/{one['key']}" for one in answer["items"]] for answer in found]
+
+    async def register(place: Any, name: str) -> httpx.Response:
+        body = {"display_name": name, "lease_ms": 30_000}
+        return await place.http.put(f"/v1/actors/{ECHO}", json=body)
+
+    async def rows(change: str) -> list[Any]:
+        async with await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as connection:
+            await connection.execute(change.encode())
+            return await (await connection.execute(REGISTERED)).fetchall()
+
+    answers = await asyncio.gather(*(register(place, "Echo") for place in (two.a, two.b) for _ in range(4)))
+    assert {one.status_code for one in answers} == {200}
+    assert await live() == [[ECHO], [ECHO]]
+    assert await rows("UPDATE actors SET lease_until = 0 WHERE kind = 'operator'") == [("Echo",)]
+    assert await live() == [[], []]
+    assert (await register(two.b, "Echo again")).status_code == 200
+    assert await live() == [[ECHO], [ECHO]]
+    assert await rows("SELECT 1") == [("Echo again",)]
