@@ -32,11 +32,11 @@ run: $(VENV)/.runtime ## create the environment and start Lineloop; in a termina
 	@exec $(VENV)/bin/lineloop up --chat $$([ -e $(SHELL_PAGE) ] || echo --host headless)
 
 test: ## everything that decides whether a change may land (about 14 min on two cores)
-	@$(MAKE) --no-print-directory -j2 $(VENV)/.dev web-build
+	@$(MAKE) --no-print-directory -s -j2 $(VENV)/.dev web-build
 	@$(PY) tools/tally.py test
 
 check: ## format, lint, types, imports, generated files and the tests of single parts (about a minute)
-	@$(MAKE) --no-print-directory -j2 $(VENV)/.dev node_modules/.installed
+	@$(MAKE) --no-print-directory -s -j2 $(VENV)/.dev node_modules/.installed
 	@$(PY) tools/tally.py check
 
 faults: $(VENV)/.dev ## kill -9 and other faults; SEED=… N=… repeat or widen the seeded histories (1,000)
