@@ -307,6 +307,7 @@ class Runtime:
             person=self.settings.person,
             models=self.models,
             knows_conversation=None if self.person is None else self.person.conversations.knows,
+            export=None if self.person is None else self.person.export,
         )
 
     def _deliver_action(self, effect: f.DeliverAction) -> None:

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import httpx
 import pytest
 from tests.interaction.core_apps.page import Page
 from tests.interaction.shell.shell_world import STATIC, ShellPage, ShellWorld, free_port
@@ -86,3 +87,26 @@ async def test_a_page_begins_with_its_link_and_hears_why_something_cannot_be_sho
         await page.until_part("workspace", lambda part: not part["notice"])
         where = {"app_scope": "pomodoro", "conversation_id": "cnv_nothing"}
         assert await page.refused("start", **where) == "conversation_not_found"
+
+
+@pytest.mark.requirement("L304")
+async def test_a_conversation_is_fetched_as_a_file_once_and_by_no_page_of_elsewhere(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (world, page), httpx.AsyncClient() as browser:
+        asked = {"conversation_id": world.conversation_id}
+        assert page.connection.request is not None
+        origin = page.connection.request.headers["Origin"]
+
+        async def path(export_format: str) -> str:
+            return origin + (await page.ask("export.open", **asked, format=export_format))["path"]
+
+        address = await path("markdown")
+        got = await browser.get(address, headers={"Sec-Fetch-Site": "same-origin"})
+        assert (got.status_code, got.headers["content-type"]) == (200, "text/markdown; charset=utf-8")
+        assert got.text.startswith("# test")
+        assert got.headers["content-disposition"].startswith("attachment; filename=")
+        assert (await browser.get(address)).status_code == 404
+        whole = (await browser.get(await path("json"))).json()
+        assert whole["conversation"]["id"] == world.conversation_id
+        elsewhere = await browser.get(await path("json"), headers={"Sec-Fetch-Site": "cross-site"})
+        assert elsewhere.status_code == 404
+        assert await page.refused("export.open", **asked, format="pdf") == "bridge_invalid"

@@ -6,7 +6,8 @@ decides (design: runtime 3.1, 3.5).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from lineloop.device.apps import AppRegistry
@@ -112,12 +113,20 @@ class OpenCore(Protocol):
     ) -> CoreSession: ...
 
 
+class Export(Protocol):
+    """A conversation as one document, in parts. Raises LoopError on entering, ConnectionLost later on."""
+
+    def __call__(
+        self, conversation_id: str, export_format: str
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]: ...
+
+
 @record
 class Stage:
     """What a started host works with. `reports` is all that a host without pages needs.
 
     `elapsed_ms` tells how long an operation has run by the monotonic clock. `models` is None on a device that
-    cannot choose them; `knows_conversation` on one that does not know the person's conversations.
+    cannot choose them; `knows_conversation` and `export` on one without the person's conversations.
     """
 
     reports: HostReports
@@ -132,6 +141,7 @@ class Stage:
     person: Actor | None = None
     models: ModelChoice | None = None
     knows_conversation: Callable[[str], Awaitable[bool]] | None = None
+    export: Export | None = None
 
 
 class Host(Protocol):

@@ -7,7 +7,8 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from lineloop.client.loop import Loop
@@ -215,6 +216,15 @@ class PersonSide:
         """
         params = {"q": words, "conversation_id": conversation_id, "after": after, "limit": limit}
         return await self._loop.request("GET", "/v1/messages/search", params=params)
+
+    def export(
+        self, conversation_id: str, export_format: str
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """All of a conversation as one document (`json`, `markdown`), as the server sends it.
+
+        Raises LoopError on entering: connection_lost, conversation_not_found; ConnectionLost in the middle.
+        """
+        return self._loop.conversation(conversation_id).export(export_format)
 
     async def question(self, question_id: str) -> Question:
         """A question as the server has it. Raises LoopError: connection_lost, question_not_found."""

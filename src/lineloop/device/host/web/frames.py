@@ -40,6 +40,7 @@ INTENTS = ("show_chat", "show_app", "open_conversation", "close_app")
 CLOSE_REASONS = ("navigated", "flood", "protocol", "unresponsive", "crashed", "unmounted")
 LANGUAGES = ("en", "zh")
 THEMES = ("light", "dark")
+EXPORT_FORMATS = ("json", "markdown")
 
 
 def _is_versions(value: Any) -> bool:
@@ -87,6 +88,7 @@ _FROM_PAGE: Mapping[str, Shape] = {
     "session.close": _tell({"session": is_name}),
     "models.find": _ask(),
     "models.choose": _ask({"target": is_name}, {"key": is_text}),
+    "export.open": _ask({"conversation_id": is_name, "format": one_of(*EXPORT_FORMATS)}),
     "keys.list": _ask(),
     "keys.revoke": _ask({"name": is_name}),
 }

@@ -26,6 +26,7 @@ from lineloop.device.host.port import ConsentSheet, Showing, Stage
 from lineloop.device.host.web.access import Access
 from lineloop.device.host.web.answers import LOOPBACK, Receive, Send
 from lineloop.device.host.web.content import ContentApp
+from lineloop.device.host.web.downloads import Downloads
 from lineloop.device.host.web.launches import Launches, ServedFile
 from lineloop.device.host.web.lease import ForegroundLease
 from lineloop.device.host.web.pages import Page
@@ -80,7 +81,10 @@ class WebHost:
         self.shell_origin = f"http://{LOOPBACK}:{shell_port}"
         self.access = Access(ids, self.shell_origin)
         self.content = ContentApp(self.launches, port=content_port, shell_origin=self.shell_origin)
-        self.shell = ShellApp(static, self._serve, port=shell_port, content_origin=self.content.origin)
+        self.downloads = Downloads(ids, clock)
+        self.shell = ShellApp(
+            static, self._serve, self.downloads, port=shell_port, content_origin=self.content.origin
+        )
         self.lease = ForegroundLease()
         self.pages: dict[str, Page] = {}
         self._arriving = 0

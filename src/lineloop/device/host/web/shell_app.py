@@ -22,6 +22,7 @@ from lineloop.device.host.web.answers import (
     said,
 )
 from lineloop.device.host.web.browsers import browser_named_in
+from lineloop.device.host.web.downloads import PREFIX, Downloads
 from lineloop.device.host.web.launches import ServedFile, served
 
 SOCKET = "/shell"
@@ -79,10 +80,17 @@ class ShellApp:
     """ASGI. `pages` talks to an accepted page."""
 
     def __init__(
-        self, files: dict[str, ServedFile], pages: ServePage, *, port: int, content_origin: str
+        self,
+        files: dict[str, ServedFile],
+        pages: ServePage,
+        downloads: Downloads,
+        *,
+        port: int,
+        content_origin: str,
     ) -> None:
         self._files = files
         self._pages = pages
+        self._downloads = downloads
         self._host = f"{LOOPBACK}:{port}"
         self.origin = f"http://{self._host}"
         policy = shell_security_policy(self._host, content_origin)
@@ -100,8 +108,11 @@ class ShellApp:
         if scope["type"] == "websocket":
             await self._socket(scope, receive, send)
         elif scope["type"] == "http":
-            plain = refusal(scope, self._host) or self._find(scope)
-            await answer(scope, send, plain, self._headers)
+            refused = refusal(scope, self._host)
+            if refused is None and scope["raw_path"].startswith(PREFIX.encode()):
+                await self._downloads.serve(scope, send, self._headers)
+                return
+            await answer(scope, send, refused or self._find(scope), self._headers)
 
     def _find(self, scope: Scope) -> Plain:
         raw: bytes = scope["raw_path"]

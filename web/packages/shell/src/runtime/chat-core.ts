@@ -107,6 +107,8 @@ export interface Saying {
   readonly reply_to_id?: string;
 }
 
+export type ExportFormat = "markdown" | "json";
+
 export interface ChatCore {
   readonly link: Readable<LinkPhase>;
   /** null until the Runtime told it for the first time; keeps its last value while the Runtime is gone. */
@@ -132,6 +134,8 @@ export interface ChatCore {
    * still connecting.
    */
   dispatch(action: string, params: JsonObject): Promise<JsonObject>;
+  /** Where the browser fetches the conversation as a file, once. Rejects as `dispatch` does. */
+  exportPath(conversation_id: string, format: ExportFormat): Promise<string>;
   /** One request (`messages.list`, `messages.get`, `questions.get` …). Rejects as `dispatch` does. */
   request(type: string, payload: JsonObject): Promise<JsonObject>;
   /**

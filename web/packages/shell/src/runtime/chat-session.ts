@@ -55,6 +55,10 @@ export function openChat(client: RuntimeClient, storage: Storage, time: Time): C
     discard: (key) => outbox.discard(key),
     dispatch: (action: string, params: JsonObject) =>
       session.request("action.dispatch", { id: freshId("act"), action, params }),
+    exportPath: async (conversation_id, format) => {
+      const answer = await client.request("export.open", { conversation_id, format });
+      return String(answer["path"]);
+    },
     request: (type, payload) => session.request(type, payload),
     follow: (family, payload, onEvent) => session.follow(family, payload, onEvent),
     reloadOutbox: () => outbox.reload(),

@@ -130,3 +130,21 @@ test("a line stands above what others said since one was here, and stays while o
   });
   expect(log().textContent?.match(/New/g)).toHaveLength(1);
 });
+
+test("[L304] a conversation is saved as a file of either kind", async () => {
+  const fetched: string[] = [];
+  HTMLAnchorElement.prototype.click = function click(this: HTMLAnchorElement) {
+    fetched.push(new URL(this.href).pathname);
+  };
+  show();
+  await tell(() => core.snapshot());
+  choose("Save as Markdown");
+  await act(async () => undefined);
+  choose("Save as JSON");
+  await act(async () => undefined);
+  expect(core.asks("export")).toEqual([
+    { conversation_id: ROOT, format: "markdown" },
+    { conversation_id: ROOT, format: "json" },
+  ]);
+  expect(fetched).toEqual(["/download/markdown", "/download/json"]);
+});

@@ -67,6 +67,11 @@ export class FakeCore implements ChatCore {
     return this.request(action, params);
   }
 
+  async exportPath(conversation_id: string, format: string): Promise<string> {
+    await this.request("export", { conversation_id, format });
+    return `/download/${format}`;
+  }
+
   async request(type: string, payload: JsonObject): Promise<JsonObject> {
     this.asked.push({ type, payload });
     const answer = this.answers.get(type);

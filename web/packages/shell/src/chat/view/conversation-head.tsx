@@ -1,9 +1,9 @@
 // The head of an open conversation: its title, which is changed where it stands, and what can be done with all of it.
 
 import { LoopError } from "@lineloop/ui-model";
-import { Archive, ArchiveRestore, ChevronLeft, PanelRight, Pencil, Users } from "lucide-react";
+import { Archive, ArchiveRestore, ChevronLeft, Download, PanelRight, Pencil, Users } from "lucide-react";
 import { useEffect, useRef, useState, type ReactNode } from "react";
-import type { ChatCore, ConversationRow } from "../../runtime/chat-core.ts";
+import type { ChatCore, ConversationRow, ExportFormat } from "../../runtime/chat-core.ts";
 import { useText } from "../../i18n/index.ts";
 import { announce } from "../../runtime/announce.ts";
 import { isComposing } from "./composing.ts";
@@ -48,12 +48,16 @@ export function ConversationHead({ core, row, title, workOpen, onWork, onList, o
       () => core.dispatch("archive", { conversation_id, archived: wanted }),
       t(wanted ? "chat.archived.done" : "chat.archived.back"),
     );
+  const save = (conversation_id: string, format: ExportFormat) =>
+    void attempt(async () => fetchAsFile(await core.exportPath(conversation_id, format)), t("chat.saved"));
   const entries: readonly MenuEntry[] =
     row === null
       ? []
       : [
           { id: "rename", label: t("chat.rename"), icon: <Pencil size={15} aria-hidden />, act: () => setRenaming(row.id) },
           { id: "members", label: t("chat.members"), icon: <Users size={15} aria-hidden />, act: onMembers },
+          { id: "markdown", label: t("chat.save_markdown"), icon: <Download size={15} aria-hidden />, act: () => save(row.id, "markdown") },
+          { id: "json", label: t("chat.save_json"), icon: <Download size={15} aria-hidden />, act: () => save(row.id, "json") },
           archived
             ? { id: "back", label: t("chat.unarchive"), icon: <ArchiveRestore size={15} aria-hidden />, act: () => setArchived(row.id, false) }
             : { id: "archive", label: t("chat.archive"), icon: <Archive size={15} aria-hidden />, act: () => setArchived(row.id, true) },
@@ -106,6 +110,14 @@ export function ConversationHead({ core, row, title, workOpen, onWork, onList, o
       ) : null}
     </>
   );
+}
+
+/** The browser keeps it where it keeps files; the page stays as it is. */
+function fetchAsFile(path: string): void {
+  const link = document.createElement("a");
+  link.href = path;
+  link.download = "";
+  link.click();
 }
 
 function Note({ alert = false, children }: { readonly alert?: boolean; readonly children: ReactNode }) {
