@@ -110,3 +110,5 @@ async def test_a_conversation_is_fetched_as_a_file_once_and_by_no_page_of_elsewh
         elsewhere = await browser.get(await path("json"), headers={"Sec-Fetch-Site": "cross-site"})
         assert elsewhere.status_code == 404
         assert await page.refused("export.open", **asked, format="pdf") == "bridge_invalid"
+        nowhere = await page.ask("export.open", conversation_id="con_nothing", format="json")
+        assert (await browser.get(origin + nowhere["path"])).status_code == 503

@@ -57,13 +57,18 @@ class Downloads:
         if found is None:
             await answer(scope, send, said(NOT_HERE, "nothing here"), headers)
             return
+        begun = False
         try:
             async with found.parts() as parts:
+                begun = True
                 await send({"type": "http.response.start", "status": 200, "headers": _head(found, headers)})
                 async for part in parts:
                     await send({"type": "http.response.body", "body": part, "more_body": True})
         except LoopError as error:
             _log.warning("download_failed", code=str(error.code))
+            if begun:
+                # Without its last part the server ends the connection, and the browser knows it broke off.
+                return
             await answer(scope, send, Plain(503, b"this could not be fetched just now"), headers)
             return
         await send({"type": "http.response.body", "body": b""})

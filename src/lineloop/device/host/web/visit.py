@@ -25,11 +25,11 @@ from lineloop.device.bridge.shapes import (
 from lineloop.device.decide.intents import IntentKind
 from lineloop.device.host.port import CoreSession
 from lineloop.device.host.web.answers import Receive, Send
-from lineloop.device.host.web.downloads import Document
 from lineloop.device.host.web.frames import FRAME, MAX_PAGE_FRAME_BYTES, decode
 from lineloop.device.host.web.pace import STRAY, Pace
 from lineloop.device.host.web.pages import Page, PageGone
-from lineloop.kit.clock import Clock, rfc3339, with_timeout
+from lineloop.device.host.web.person_requests import PersonRequests
+from lineloop.kit.clock import Clock, with_timeout
 from lineloop.kit.database import DatabaseError
 from lineloop.kit.json_size import is_larger, size_of_text
 from lineloop.kit.tasks import Tasks
@@ -55,11 +55,6 @@ MAX_REQUESTS = 200
 MAX_SESSIONS = 16
 MAX_REFUSED = 50
 MAX_KEY_BYTES = 4096
-
-EXPORTS = {
-    "json": ("json", "application/json"),
-    "markdown": ("md", "text/markdown; charset=utf-8"),
-}
 
 UNAUTHORIZED = 4401
 TOO_LATE = 4408
@@ -97,9 +92,7 @@ class Visit:
             "session.open": self._session_open,
             "models.find": self._models_find,
             "models.choose": self._models_choose,
-            "export.open": self._export_open,
-            "keys.list": self._keys_list,
-            "keys.revoke": self._keys_revoke,
+            **PersonRequests(host, lambda: self._page).requests,
         }
         self._events: dict[str, Callable[[dict[str, Any]], None]] = {
             "page": self._page_changed,
@@ -446,42 +439,6 @@ class Visit:
         surface = self._host.surface_of(self._page, payload["launch"])
         if surface is not None:
             surface.receive(payload["text"])
-
-    # ── documents ───────────────────────────────────────────────────────────────────────────────────────────
-
-    async def _export_open(self, payload: dict[str, Any]) -> Any:
-        """An address at which the browser fetches the whole conversation, once."""
-        export, conversation_id = self._host.stage.export, payload["conversation_id"]
-        if export is None:
-            raise LoopError("this device has no conversations of a person", code=ErrorCode.UNSUPPORTED)
-        ending, media_type = EXPORTS[payload["format"]]
-        name = f"conversation-{conversation_id[-8:]}.{ending}"
-        if not name.isascii() or not conversation_id.replace("_", "").replace("-", "").isalnum():
-            raise NotFound("there is no such conversation", code=ErrorCode.CONVERSATION_NOT_FOUND)
-        document = Document(name, media_type, lambda: export(conversation_id, payload["format"]))
-        return {"path": self._host.downloads.offer(document)}
-
-    # ── keys of browsers ────────────────────────────────────────────────────────────────────────────────────
-
-    async def _keys_list(self, _: dict[str, Any]) -> Any:
-        keys = await self._host.access.keys()
-        return {
-            "keys": [
-                {
-                    "name": one.name,
-                    "browser": one.browser,
-                    "created_at": rfc3339(one.created_at),
-                    "used_at": rfc3339(one.used_at),
-                    "here": one.name == self._page.key_name,
-                    "open": any(page.key_name == one.name for page in self._host.pages.values()),
-                }
-                for one in keys
-            ]
-        }
-
-    async def _keys_revoke(self, payload: dict[str, Any]) -> Any:
-        await self._host.revoke_key(payload["name"])
-        return {}
 
     # ── models ──────────────────────────────────────────────────────────────────────────────────────────────
 
