@@ -8,6 +8,7 @@ import pytest
 from tests.interaction.device.apps import PROBE
 
 from lineloop.device.apps import Packaged
+from lineloop.device.reconcile import ahead
 from lineloop.testing.full_world import full_world
 
 
@@ -23,7 +24,10 @@ async def test_a_focus_goes_through_server_and_device(tmp_path: Path) -> None:
         assert told == ["starting", "started", "result:interrupted"]
 
 
-async def test_a_quick_query_costs_one_commit_here_and_two_there(tmp_path: Path) -> None:
+async def test_a_quick_query_costs_one_commit_here_and_two_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "QUICK_SECONDS", 20.0)  # also on a machine that has much to do
     packaged = Packaged(Packaged.of_this_installation().core, PROBE)
     async with full_world(tmp_path, packaged=packaged) as world:
         await world.invoke("probe.echo", {"text": "warm"}, "warm")

@@ -10,6 +10,7 @@ from tests.interaction.device.apps import PROBE
 
 from lineloop.device.containers.port import Completed, Invocation, Outcome
 from lineloop.device.decide.plan import Plan
+from lineloop.device.reconcile import ahead
 from lineloop.kit.database import Tx
 from lineloop.protocol.machines import RuntimeState
 from lineloop.testing.device_world import AGENT, CONVERSATION, DeviceWorld, device_world
@@ -175,7 +176,10 @@ async def test_an_envelope_that_is_too_deep_has_its_own_code(tmp_path: Path) -> 
         assert (await world.ended("call-1"))["code"] == "envelope_too_deep"
 
 
-async def test_a_quick_call_travels_in_one_frame_with_its_receipt_and_position(tmp_path: Path) -> None:
+async def test_a_quick_call_travels_in_one_frame_with_its_receipt_and_position(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "QUICK_SECONDS", 20.0)
     async with device_world(tmp_path, apps=PROBE, script=echoing(), receipt_hold_seconds=0.005) as world:
         await echo(world, "call-1")
         await world.stages("call-1", "result:ok")
