@@ -1,4 +1,7 @@
-"""Mixed load with kill -9 at random, judged by what clients were told. The long form: `python -m tests.faults.load`."""
+"""Mixed load with kill -9 at random, judged by what clients were told.
+
+The long form: `python -m tests.faults.load`.
+"""
 
 from __future__ import annotations
 
