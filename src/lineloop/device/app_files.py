@@ -110,15 +110,20 @@ def _is_whole(directory: Path, digest: str) -> bool:
 
 
 def sweep(apps_dir: Path, kept: set[str]) -> None:
-    """Deletes half copies and every copy that no record names; `kept` are locations."""
+    """Deletes half copies and every copy that no record names; `kept` are locations.
+
+    Links are none of ours: what is behind them is somebody else's.
+    """
     if not apps_dir.is_dir():
         return
     for entry in apps_dir.iterdir():
+        if entry.is_symlink():
+            continue
         if entry.name.startswith(_INCOMING):
             shutil.rmtree(entry, ignore_errors=True)
         elif entry.is_dir():
             for version in entry.iterdir():
-                if f"{entry.name}/{version.name}" not in kept:
+                if not version.is_symlink() and f"{entry.name}/{version.name}" not in kept:
                     shutil.rmtree(version, ignore_errors=True)
             if not any(entry.iterdir()):
                 entry.rmdir()

@@ -296,7 +296,7 @@ async def violations_in(seed: int, folder: Path) -> tuple[list[str], int]:
     """What went wrong in the history of this seed, told with it; and how many decisions were made twice."""
     script = Script()
     settings: dict[str, Any] = {"sweep_seconds": 30.0}
-    async with device_world(folder, apps=apps(folder / "apps"), script=script, **settings) as world:
+    async with device_world(folder, apps=apps(folder / "brought"), script=script, **settings) as world:
         history = History(world, script, seed)
         await history.run()
         found = await violations_of(world) + await history.disorder()

@@ -205,6 +205,20 @@ async def test_a_manifest_that_does_not_hold_is_refused_and_nothing_is_left(
     assert not (world.folder / "apps").exists()
 
 
+async def test_what_a_link_among_the_kept_apps_leads_to_is_left_alone(tmp_path: Path) -> None:
+    """A link in the folder of apps is nothing that the registry made; behind it may be somebody's work."""
+    (tmp_path / "work" / "src").mkdir(parents=True)
+    (tmp_path / "apps" / "mine").mkdir(parents=True)
+    (tmp_path / "apps" / "linked").symlink_to(tmp_path / "work", target_is_directory=True)
+    (tmp_path / "apps" / "mine" / "1.0.0").symlink_to(tmp_path / "work", target_is_directory=True)
+    (tmp_path / "apps" / "mine" / "left over").mkdir()
+    async with apps_world(tmp_path) as world:
+        await world.registry.load()
+        assert (tmp_path / "work" / "src").is_dir()
+        assert (tmp_path / "apps" / "linked").is_symlink()
+        assert [entry.name for entry in (tmp_path / "apps" / "mine").iterdir()] == ["1.0.0"]
+
+
 async def test_links_and_missing_folders_are_refused(world: AppsWorld, tmp_path: Path) -> None:
     await world.registry.load()
     linked = changed_probe(tmp_path)
