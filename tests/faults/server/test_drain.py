@@ -236,7 +236,7 @@ async def test_a_stopping_replica_sends_everybody_on_and_loses_nothing(
             await admin.conversation(place).speak("the last words", key="last")
             await until(lambda: "the last words" in seen, 20)
             stored = await texts_of(admin, place)
-            assert linked.link().connected
+            await until(lambda: linked.link().connected)
             for writer in (plain, pushed):
                 assert [one for one in writer.acknowledged if stored.count(one) != 1] == []
                 assert writer.refused == []
