@@ -84,7 +84,8 @@ async def served(
     asgi: Any, listener: socket.socket, caps: Caps | None = None, *, patience: Patience | None = None
 ) -> AsyncGenerator[None]:
     """Answers HTTP on the socket inside the block, within `caps` if given."""
-    limits: dict[str, Any] = {"http": HttpConnection}
+    # A link has a heartbeat of its own, and one that is heard later does not answer pings meanwhile.
+    limits: dict[str, Any] = {"http": HttpConnection, "ws_ping_interval": None, "ws_ping_timeout": None}
     if caps is not None:
         limits = {
             "http": guarded(caps),

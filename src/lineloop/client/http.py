@@ -225,21 +225,27 @@ class _Socket(ClientConnection):
         self._messages: deque[str | bytes | None] = deque()
         self._waiting: asyncio.Future[None] | None = None
         self._held = False
+        self._early = False
 
     def begin(self) -> None:
-        """The handshake is done, and nothing has come since."""
+        """The handshake is done. What came behind it at once is with the library, and all that follows."""
         self._cutter = FrameCutter(masked=False, max_bytes=MAX_LINK_FRAME_BYTES)
+        if self._early:
+            self._cutter.give_up()
 
     def data_received(self, data: bytes) -> None:
         if self._cutter is None:
+            was_open = self.state is State.OPEN
             super().data_received(data)
+            is_open = self.state is State.OPEN
+            self._early = self._early or was_open or (is_open and not data.endswith(b"\r\n\r\n"))
             return
         for found in self._cutter.cut(data):
             if isinstance(found, Other):
                 super().data_received(found.data)
                 if found.begins:
                     self._messages.append(None)
-            else:
+            elif self.state is State.OPEN:  # Behind its last word the server says nothing.
                 self._messages.append(found)
         self._wake()
         if len(self._messages) > MAX_WAITING_FRAMES and not self._held:
@@ -257,7 +263,10 @@ class _Socket(ClientConnection):
     async def next_message(self) -> str | bytes:
         """Raises ConnectionClosed."""
         while not self._messages:
-            if self._cutter is None or self._cutter.given_up or self.state is State.CLOSED:
+            if self._cutter is None or self._cutter.given_up:
+                return await self.recv()
+            if self.state is not State.OPEN:
+                await self.close()  # waits a moment only for a server that has said its last word
                 return await self.recv()
             self._waiting = self.loop.create_future()
             await self._waiting

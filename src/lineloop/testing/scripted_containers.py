@@ -81,6 +81,8 @@ class ScriptedContainer:
         self._alive = True
 
     async def invoke(self, call: Invocation) -> Outcome:
+        if call.call_id in self._calls:
+            raise ValueError(f"call {call.call_id} is already with the app")
         self._script.ran[call.call_id] += 1
         self._script.order.append(call.method)
         handler = self._script.handlers.get(call.method)

@@ -13,7 +13,7 @@ from tests.interaction.device.apps import PROBE
 from lineloop.device.containers.port import Completed, Invocation, Outcome
 from lineloop.kit.faults import Faults
 from lineloop.protocol.fault_sites import FaultSite
-from lineloop.testing.device_world import DeviceWorld, device_world
+from lineloop.testing.device_world import AGENT, DeviceWorld, device_world
 from lineloop.testing.scripted_containers import Script
 from lineloop.testing.waiting import until
 
@@ -146,3 +146,46 @@ async def test_what_comes_behind_a_held_query_does_not_move_the_cursor_over_it(t
         assert (await world.stages("slow", "result:ok"))[-1] == "result:ok"
         await world.clock.advance(2)
         assert await world.rows("SELECT position FROM cursors") == [(500,)]
+
+
+@pytest.mark.requirement("D20")
+async def test_two_agents_that_give_their_queries_one_name_are_both_answered(tmp_path: Path) -> None:
+    held = Held()
+    async with warm(tmp_path, held) as world:
+        other = "operator/other"
+        world.activate(other)
+        await world.inventory(other)
+        revision = (await world.inventory())["revision"]
+        held.door.clear()
+        for agent in (AGENT, other):
+            await world.invoke(
+                "probe.echo", {"text": agent}, "call-1", agent=agent, key=agent, revision=revision
+            )
+        await until(lambda: world.script is not None and world.script.ran.total() == 3)
+        held.door.set()
+        for agent in (AGENT, other):
+            assert (await world.stages("call-1", "result:ok", agent))[-1] == "result:ok"
+            results = [one for one in world.answers("call-1", agent) if one["type"] == "lineup.tool.result"]
+            assert [one["payload"]["result"]["text"] for one in results] == [agent]
+
+
+@pytest.mark.requirement("D20")
+async def test_a_handler_that_cannot_be_asked_ahead_is_asked_when_its_call_is_stored(tmp_path: Path) -> None:
+    held = Held()
+    async with warm(tmp_path, held) as world:
+        script = world.script
+        assert script is not None
+        assert script.containers is not None
+        (container,) = script.containers.all.values()
+        invoke, times = container.invoke, 0
+
+        async def once_broken(call: Invocation) -> Outcome:
+            nonlocal times
+            times += 1
+            if times == 1:
+                raise ValueError("not now")
+            return await invoke(call)
+
+        container.invoke = once_broken
+        await world.invoke("probe.echo", {"text": "hi"}, "call-1")
+        assert (await world.stages("call-1", "result:ok"))[-1] == "result:ok"

@@ -103,9 +103,9 @@ class AheadOfCommits:
         if container is None:
             return None
         session_id = container.session.app_session_id
-        taken = self._names.setdefault((session_id, invoke.call_id), "")
-        if taken:
-            return None
+        if (session_id, invoke.call_id) in self._names:
+            return None  # another agent's call has this name with the app
+        self._names[session_id, invoke.call_id] = ""
         self._remember(name)
         asked = self._asked[name] = AskedAhead(invoke, session_id, container.session.app_version)
         self._tasks.spawn(self._answer(asked, container, invoke), name="query ahead")
@@ -142,6 +142,10 @@ class AheadOfCommits:
         except FaultInjected:
             asked.give_up()
             return
+        except BaseException:
+            # Whoever waits for what it says must not wait for ever.
+            asked.give_up()
+            raise
         asked.take(self._understood(outcome))
 
     def progress(self, session_id: str, call_id: str, value: Any) -> None:

@@ -58,6 +58,14 @@ class _Ear:
         self._tasks = tasks
         self._waiting: deque[str | bytes] = deque()
         self._busy = False
+        self._free = asyncio.Event()
+        self._free.set()
+
+    async def free(self) -> None:
+        """Returns when the session takes messages. Who receives from a queue waits for it before the next
+        one: receiving has the connection read on.
+        """
+        await self._free.wait()
 
     def take(self, message: str | bytes) -> None:
         if self._busy:
@@ -69,6 +77,7 @@ class _Ear:
             return  # The session has ended, and its socket with it.
         if rest is not None:
             self._busy = True
+            self._free.clear()
             self._wire.pause()
             self._tasks.spawn(self._catch_up(rest), name="catch up")
 
@@ -77,10 +86,12 @@ class _Ear:
             await rest
             while self._waiting:
                 await self._session.send(self._waiting.popleft())
+            self._busy = False
+            self._wire.resume()
         except ConnectionLost:
             return
-        self._busy = False
-        self._wire.resume()
+        finally:
+            self._free.set()
 
 
 def link_routes(services: Services) -> Routes:
@@ -148,6 +159,7 @@ async def _read(socket: WebSocket, session: LinkSession, ear: _Ear | None) -> No
             message = await _text(socket)
             if ear is not None:
                 ear.take(message)
+                await ear.free()
             else:
                 await session.send(message)
     except (WebSocketDisconnect, ConnectionLost):
