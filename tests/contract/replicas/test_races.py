@@ -20,7 +20,11 @@ from tests.contract.wakeup.replicas import Pair, pair
 from lineloop.kit.postgres.transaction import lock_number
 
 ECHO = "operator/echo"
-WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+# Of this database: other tests have theirs on the same server.
+WAITING = """
+  SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
 REGISTERED = "SELECT display_name FROM actors WHERE kind = 'operator' AND key = 'echo'"
 Call = Callable[[], Awaitable[httpx.Response]]
 

@@ -127,6 +127,7 @@ def _envelope(message: Message) -> dict[str, Any]:
 async def assistant_world(path: Path, **server_changes: Any) -> AsyncGenerator[AssistantWorld, None]:
     async with operator_world(path, assistant_operator(), **server_changes) as world:
         device = await world.server.actor(str(DEVICE))
-        await world.server.invite(world.conversation_id, str(DEVICE))
+        for actor in (DEVICE, ASSISTANT):
+            await world.server.invite(world.conversation_id, str(actor))
         made = AssistantWorld(world, device)
         yield made

@@ -24,6 +24,7 @@ from tests.machines.device.build import (
 from lineloop.device.decide.calls import (
     Answered,
     HandlerOutcome,
+    Invoke,
     Known,
     decide_cancel,
     decide_expiry,
@@ -217,20 +218,14 @@ def test_every_call_says_whose_it_is_what_that_agent_saw_and_through_which_entry
     assert (ended.state, ended.ended_by) == ("succeeded", "runtime")
 
 
-def answered_ahead(**changes: Any) -> Plan:
+def answered_ahead(invoke: Invoke | None = None, /, **changes: str) -> Plan:
     session = a_session(instance=an_instance(state="background"), activation=an_activation(state="ready"))
-    said = Answered(
-        **{
-            "app_session_id": session.app_session_id,
-            "app_version": an_app().version,
-            "outcome": HandlerOutcome("completed", {"done": True}),
-            **{name: value for name, value in changes.items() if name != "invoke"},
-        }
-    )
+    by = {"app_session_id": session.app_session_id or "", "app_version": an_app().version, **changes}
+    said = Answered(by["app_session_id"], by["app_version"], HandlerOutcome("completed", {"done": True}))
     plan = a_plan()
     state = a_state(session=session)
     assert state.app is not None
-    decide_invoke(plan, state, changes.get("invoke", an_invoke()), a_route(state.app), Schemas(), said)
+    decide_invoke(plan, state, invoke or an_invoke(), a_route(state.app), Schemas(), said)
     return plan
 
 
@@ -252,6 +247,6 @@ def test_what_another_session_or_version_said_is_forgotten(other: dict[str, str]
 
 @pytest.mark.requirement("D11")
 def test_an_answer_to_a_call_that_is_refused_counts_for_nothing() -> None:
-    plan = answered_ahead(invoke=an_invoke(inventory_revision="inv_old"))
+    plan = answered_ahead(an_invoke(inventory_revision="inv_old"))
     assert code_of(plan) == "inventory_stale"
     assert not [fact for fact in plan.facts if isinstance(fact, CallAccepted)]

@@ -13,7 +13,7 @@ from lineloop.client.loop import Loop
 from lineloop.client.transport import ServerSentEvent
 from lineloop.device.foundation import Foundation
 from lineloop.device.person import streams as module
-from lineloop.device.person.streams import Arrived, Changed, Patched, Streams
+from lineloop.device.person.streams import Arrived, BeganAnew, Changed, Patched, Streams
 from lineloop.kit import json
 from lineloop.protocol.content import content_text
 from lineloop.protocol.error_codes import ErrorCode
@@ -40,7 +40,7 @@ class Heard:
     """What a listener was told, and what was kept before that."""
 
     def __init__(self) -> None:
-        self.events: list[Changed | Patched] = []
+        self.events: list[Changed | Patched | BeganAnew] = []
         self.kept: list[str] = []
         self.together: list[int] = []
         self.moved: list[bool] = []
