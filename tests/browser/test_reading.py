@@ -21,7 +21,7 @@ SCROLL = """(down) => {
 FIRST_WORDS = """(words) => {
   const rows = [...document.querySelectorAll("[role=log] .row-body")];
   const row = rows.find((one) => one.innerText.includes(words));
-  return document.createTreeWalker(row, NodeFilter.SHOW_TEXT).nextNode();
+  return row && document.createTreeWalker(row, NodeFilter.SHOW_TEXT).nextNode();
 }"""
 AWAY = "() => document.querySelectorAll('[role=log] .page-away').length"
 
@@ -66,17 +66,27 @@ def test_the_link_of_a_reply_leads_to_its_question_however_far_back(shell: Shell
 
 
 def test_what_is_marked_over_many_rows_is_copied_whole(shell: Shell, page: Page) -> None:
-    page.evaluate(SCROLL, False)
-    expect(shell.transcript.get_by_text("Message 5.")).to_be_visible()
-    page.evaluate(
-        f"() => {{ const first = ({FIRST_WORDS})('Message 5.'); getSelection().collapse(first, 8); }}"
+    # Rows come and go while older pages arrive.
+    page.wait_for_function(
+        f"""() => {{
+          ({SCROLL})(false);
+          const first = ({FIRST_WORDS})('Message 5.');
+          if (first) getSelection().collapse(first, 8);
+          return Boolean(first);
+        }}"""
     )
     page.evaluate("() => getSelection().extend(getSelection().anchorNode, 9)")
     page.evaluate(SCROLL, True)
     last = f"Message {MESSAGES - 1}."
     expect(shell.transcript.get_by_text(last)).to_be_in_viewport()
     assert page.evaluate("() => getSelection().toString()") == "5"
-    page.evaluate(f"() => getSelection().extend(({FIRST_WORDS})({last!r}), {len(last) - 1})")
+    page.wait_for_function(
+        f"""() => {{
+          const words = ({FIRST_WORDS})({last!r});
+          if (words) getSelection().extend(words, {len(last) - 1});
+          return Boolean(words);
+        }}"""
+    )
     assert page.evaluate(AWAY) > 0
     page.keyboard.press("Control+c")
     copied: list[str] = page.evaluate("() => navigator.clipboard.readText()").split("\n\n")
@@ -87,7 +97,7 @@ def test_what_is_marked_over_many_rows_is_copied_whole(shell: Shell, page: Page)
 
 
 def test_where_the_keyboard_is_does_not_go_away_when_one_scrolls(shell: Shell, page: Page) -> None:
-    page.evaluate(SCROLL, False)
+    page.wait_for_function(f"() => {{ ({SCROLL})(false); return ({FIRST_WORDS})('Message 5.'); }}")
     button = shell.transcript.locator(".row", has_text="Message 5.").get_by_role("button", name="Copy")
     button.focus()
     page.evaluate(SCROLL, True)

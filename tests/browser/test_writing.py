@@ -27,7 +27,7 @@ def test_what_is_too_long_stays_in_the_composer_and_the_next_message_goes(shell:
 
 def test_what_lay_in_the_browser_too_long_is_refused_and_holds_nothing_back(shell: Shell) -> None:
     shell.say("the first words")
-    shell.expect_said("the first words")
+    shell.expect_said("demo, not AI", 30)  # by now the conversation has been made
     open_conversation = shell.page.evaluate("localStorage.getItem('lineloop.conversation')")
     old = {"key": "say_old", "conversation_id": open_conversation, "text": "b" * TOO_LONG, "number": 1}
     old |= {"created_at": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime()), "state": "waiting"}
