@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.interaction.device.apps import PROBE
 
-from lineloop.device.containers.port import Completed, Invocation, Outcome
+from lineloop.device.containers.port import Completed, Invocation, Open, Outcome
+from lineloop.kit.database import QueueFull
 from lineloop.kit.faults import Faults
 from lineloop.protocol.fault_sites import FaultSite
 from lineloop.testing.device_world import AGENT, DeviceWorld, device_world
@@ -189,3 +191,46 @@ async def test_a_handler_that_cannot_be_asked_ahead_is_asked_when_its_call_is_st
         container.invoke = once_broken
         await world.invoke("probe.echo", {"text": "hi"}, "call-1")
         assert (await world.stages("call-1", "result:ok"))[-1] == "result:ok"
+
+
+@pytest.mark.requirement("D20")
+async def test_a_query_that_is_left_open_and_ended_at_once_has_its_end(tmp_path: Path) -> None:
+    async with warm(tmp_path, Held()) as world:
+        script = world.script
+        assert script is not None
+
+        async def left_open(call: Invocation) -> Outcome:
+            assert script.containers is not None
+            (container,) = script.containers.all.values()
+            asyncio.get_running_loop().call_soon(
+                script.containers.events.closed, container.session, call.call_id, Completed({"text": "late"})
+            )
+            return Open()
+
+        script.on("probe.echo", left_open)
+        await world.invoke("probe.echo", {"text": "hi"}, "call-1")
+        assert await world.stages("call-1", "result:ok") == ["accepted", "result:ok"]
+
+
+@pytest.mark.requirement("D3")
+async def test_a_message_that_cannot_even_be_queued_is_taken_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with warm(tmp_path, Held()) as world:
+        database = world.runtime.foundation.database
+        submit, times = database.submit, 0
+
+        def full_once(*arguments: Any) -> Any:
+            nonlocal times
+            times += 1
+            if times == 1:
+                raise QueueFull("too many jobs are waiting")
+            return submit(*arguments)
+
+        monkeypatch.setattr(database, "submit", full_once)
+        await world.invoke("probe.echo", {"text": "hi"}, "call-1")
+        await world.invoke("probe.echo", {"text": "ho"}, "call-2")
+        await until(lambda: times > 0)
+        await world.clock.advance(1)
+        for call_id in ("call-1", "call-2"):
+            assert (await world.stages(call_id, "result:ok"))[-1] == "result:ok"

@@ -44,6 +44,8 @@ class AskedAhead:
         self.session_id = session_id
         self.said: asyncio.Future[HandlerOutcome | None] = asyncio.get_running_loop().create_future()
         self.progress: list[Any] = []
+        # How a call that was left open ended, before anybody had adopted it.
+        self.ended: HandlerOutcome | None = None
         self.answered: Answered | None = None
         self.settled = False
         self.on_settled: Callable[[], None] | None = None
@@ -150,10 +152,19 @@ class AheadOfCommits:
 
     def progress(self, session_id: str, call_id: str, value: Any) -> None:
         """A handler's progress in a call that nobody has adopted yet."""
+        if (asked := self._named(session_id, call_id)) is not None:
+            asked.take_progress(value)
+
+    def ended(self, session_id: str, call_id: str, outcome: HandlerOutcome) -> None:
+        """The end of an open call that nobody has adopted yet."""
+        if (asked := self._named(session_id, call_id)) is not None:
+            asked.ended = outcome
+
+    def _named(self, session_id: str, call_id: str) -> AskedAhead | None:
         for (_, _, name), asked in self._asked.items():
             if name == call_id and asked.session_id == session_id:
-                asked.take_progress(value)
-                return
+                return asked
+        return None
 
     def adopt(self, call: Call) -> AskedAhead | None:
         """The call is stored and shall be handed to its app: here is what was asked of that session."""

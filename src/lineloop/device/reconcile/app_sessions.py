@@ -100,8 +100,8 @@ class AppSessions:
             self._forget(call.ref)
             await self._take_up(call.ref)
             return
-        if outcome is not None:
-            await self._report(call.ref, outcome)
+        if (said := outcome or asked.ended) is not None:
+            await self._report(call.ref, said)
 
     def cancel(self, effect: CancelHandler) -> None:
         call = effect.call
@@ -256,7 +256,11 @@ class AppSessions:
         """The app ended a call that it had left open."""
         ref = self._names.get((session.app_session_id, call_id))
         ended = handler_outcome(outcome)
-        if ref and ended is not None:
+        if ref is None or ended is None:
+            return
+        if not ref:
+            self._ahead.ended(session.app_session_id, call_id, ended)
+        else:
             self._tasks.spawn(self._report(ref, ended), name="open call closed")
 
     def exited(self, session: SessionContext, reason: str) -> None:

@@ -33,6 +33,7 @@ from lineloop.device.reconcile.ahead import AskedAhead
 from lineloop.device.reconcile.app_sessions import AppSessions
 from lineloop.device.reconcile.insist import insist
 from lineloop.device.reconcile.outbox import OutboxSender
+from lineloop.kit.database import DatabaseError
 from lineloop.kit.tasks import Tasks
 from lineloop.protocol.messages import Message
 
@@ -188,7 +189,13 @@ class Intake:
             waiting.append(read.decide)
             self._stored(conversation_id, read)
             return
-        future = self._room.submit(SOURCE, read.decide, SITE)
+        try:
+            future = self._room.submit(SOURCE, read.decide, SITE)
+        except DatabaseError as error:
+            # Too much waits, or the storage is gone: as if the commit had failed.
+            self._stored(conversation_id, read)
+            self._not_taken(conversation_id, read.decide, error)
+            return
         future.add_done_callback(lambda _: self._stored(conversation_id, read))
         future.add_done_callback(partial(self._taken, conversation_id, read.decide))
 
@@ -201,9 +208,13 @@ class Intake:
             del self._storing[place]
 
     def _taken(self, conversation_id: str, decide: Decide[None], done: asyncio.Future[None]) -> None:
-        if done.cancelled() or done.exception() is None or self._closed:
+        if not done.cancelled() and (error := done.exception()) is not None:
+            self._not_taken(conversation_id, decide, error)
+
+    def _not_taken(self, conversation_id: str, decide: Decide[None], error: BaseException) -> None:
+        if self._closed:
             return
-        _log.warning("message_not_taken", conversation_id=conversation_id, error=repr(done.exception()))
+        _log.warning("message_not_taken", conversation_id=conversation_id, error=repr(error))
         waiting = self._failed.get(conversation_id)
         if waiting is not None:
             waiting.append(decide)
