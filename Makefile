@@ -31,7 +31,7 @@ run: $(VENV)/.runtime ## create the environment and start Lineloop; in a termina
 	  echo "npm is missing: there will be no page in the browser. Node 20 with npm makes it." >&2; fi
 	@exec $(VENV)/bin/lineloop up --chat $$([ -e $(SHELL_PAGE) ] || echo --host headless)
 
-test: ## everything that decides whether a change may land (about 14 min on two cores)
+test: ## everything that decides whether a change may land (about 10 min on two cores)
 	@$(MAKE) --no-print-directory -s -j2 $(VENV)/.dev web-build
 	@$(PY) tools/tally.py test
 
